@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// progressFrom is the size from which an input is worth a progress bar; a smaller one is read before it could be seen.
+const progressFrom = 64 << 20
+
+const progressInterval = 100 * time.Millisecond
+
+// startProgress draws a bar with rate and time left on standard error while an input is read, if standard error is a
+// terminal and the input is large. position is asked from another goroutine how far the reading is; a total of 0 or
+// less means unknown (a pipe). The returned function takes the bar away again; call it before printing results.
+func (a *app) startProgress(position func() (done, total int64)) (stop func()) {
+	if !isTerminal(a.stderr) {
+		return func() {}
+	}
+	quit, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		tick := time.NewTicker(progressInterval)
+		defer tick.Stop()
+		begin, drawn := time.Now(), false
+		for {
+			select {
+			case <-quit:
+				if drawn {
+					io.WriteString(a.stderr, "\r\x1b[K")
+				}
+				return
+			case <-tick.C:
+				done, total := position()
+				if max(done, total) < progressFrom {
+					continue
+				}
+				fmt.Fprint(a.stderr, "\r\x1b[K", progressLine(done, total, time.Since(begin)))
+				drawn = true
+			}
+		}
+	}()
+	stopped := false
+	return func() {
+		if !stopped {
+			stopped = true
+			close(quit)
+			<-gone
+		}
+	}
+}
+
+// progressLine is the bar at one moment.
+func progressLine(done, total int64, elapsed time.Duration) string {
+	rate := float64(done) / max(elapsed.Seconds(), 1e-3)
+	if total <= 0 {
+		return fmt.Sprintf("%s read, %s/s", byteSize(float64(done)), byteSize(rate))
+	}
+	const width = 24
+	share := min(max(float64(done)/float64(total), 0), 1)
+	full := int(share * width)
+	left := "?"
+	if done > 0 {
+		left = (time.Duration(float64(total-done)/rate*1e9) * time.Nanosecond).Round(time.Second).String()
+	}
+	return fmt.Sprintf("[%s%s] %3.0f%%  %s of %s, %s/s, %s left",
+		strings.Repeat("#", full), strings.Repeat(".", width-full), share*100,
+		byteSize(float64(done)), byteSize(float64(total)), byteSize(rate), left)
+}
+
+func byteSize(n float64) string {
+	for _, unit := range []string{"B", "KiB", "MiB", "GiB"} {
+		if n < 1024 {
+			if unit == "B" {
+				return fmt.Sprintf("%.0f B", n)
+			}
+			return fmt.Sprintf("%.1f %s", n, unit)
+		}
+		n /= 1024
+	}
+	return fmt.Sprintf("%.1f TiB", n)
+}

@@ -1,0 +1,330 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rocescope/rocescope/internal/version"
+)
+
+// group is a heading in the help and the commands under it.
+type group struct {
+	title    string
+	commands []*cobra.Command
+}
+
+// commands is every command there is, in the order in which the help shows them. To add one, write
+// newNameCommand in name.go and add a line here.
+func commands(a *app) []group {
+	return []group{
+		{"Look at traffic", []*cobra.Command{}},
+		{"The tables that everything reads", []*cobra.Command{}},
+		{"This program", []*cobra.Command{
+			newCompletionCommand(a),
+			newManCommand(a),
+			newVersionCommand(a),
+		}},
+	}
+}
+
+// topics are pages of the help that are not commands.
+func topics() []*cobra.Command {
+	return []*cobra.Command{
+		newExitCodesTopic(),
+	}
+}
+
+// fileCommand is the command that `rocescope FILE` and `… | rocescope -` stand for.
+func (a *app) fileCommand() string {
+	return "analyze"
+}
+
+// run is main without the process: it ends with the exit code.
+func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) ExitCode {
+	ctx, end, stop := withSignals(ctx)
+	defer stop()
+	a := &app{stdin: stdin, stdout: newOutput(stdout, end), stderr: stderr, color: colorAuto}
+
+	err := a.execute(ctx, args)
+	if flushed := a.stdout.Flush(); flushed != nil && !errors.Is(err, flushed) {
+		err = errors.Join(err, fmt.Errorf("write standard output: %w", flushed))
+	}
+	if errors.Is(context.Cause(ctx), errInterrupted) && !errors.Is(err, errInterrupted) {
+		err = errors.Join(err, errInterrupted)
+	}
+	code := exitCode(err)
+	if code != exitUsage && errors.Is(err, errStdoutClosed) {
+		return exitOK
+	}
+	for _, line := range errorLines(err) {
+		fmt.Fprintln(stderr, "rocescope: "+line)
+	}
+	return code
+}
+
+// errorLines is an error for people: a line for each branch of a joined error, without what only says that the run
+// was told to end.
+func errorLines(err error) []string {
+	switch e := err.(type) {
+	case nil:
+		return nil
+	case interface{ Unwrap() []error }:
+		var lines []string
+		for _, branch := range e.Unwrap() {
+			for _, line := range errorLines(branch) {
+				if !slices.Contains(lines, line) {
+					lines = append(lines, line)
+				}
+			}
+		}
+		return lines
+	}
+	if err != errInterrupted && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return []string{err.Error()}
+}
+
+// execute runs one command line. Whatever goes wrong before a command has begun to run is wrong usage.
+func (a *app) execute(ctx context.Context, args []string) error {
+	root := newRoot(a)
+	began := false
+	for _, c := range allCommands(root) {
+		if body := c.RunE; body != nil {
+			c.RunE = func(cmd *cobra.Command, args []string) error {
+				began = true
+				return body(cmd, args)
+			}
+		}
+	}
+	root.SetArgs(a.expand(root, args))
+	err := root.ExecuteContext(ctx)
+	if err != nil && !began && exitCode(err) != exitUsage {
+		err = errUsage("%w", err)
+	}
+	return err
+}
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "rocescope [FILE | -]",
+		Short: "See what happens on RDMA queue pairs, from the wire alone",
+		Long: `rocescope reads RoCE v2 traffic and shows queue pairs: which two QPs talk, in which
+state each is, which work request each packet belongs to, what was lost, resent
+and refused, and who broke the rules.`,
+		Example: `  rocescope trace.pcapng                         what happened on each QP, and what is wrong
+  ssh host tcpdump -w - udp port 4791 | rocescope -`,
+		Version:       version.Get().String(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		CompletionOptions: cobra.CompletionOptions{
+			DisableDefaultCmd: true,
+		},
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(flagError)
+	root.PersistentFlags().Var(&a.color, "color", "colour the results: auto, always or never; NO_COLOR turns auto off")
+	root.PersistentFlags().BoolP("help", "h", false, "show the help of a command")
+	root.Flags().Bool("version", false, "say which rocescope this is")
+	_ = root.RegisterFlagCompletionFunc("color",
+		cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
+
+	for _, g := range commands(a) {
+		if len(g.commands) == 0 {
+			continue
+		}
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
+		for _, c := range g.commands {
+			c.GroupID = g.title
+			root.AddCommand(c)
+		}
+	}
+	root.AddCommand(topics()...)
+	root.SetHelpCommand(newHelpCommand(root))
+	return root
+}
+
+func newHelpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND | TOPIC]",
+		Short: "Show the help of a command or a topic",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			if len(args) == 0 {
+				for _, c := range root.Commands() {
+					names = append(names, cobra.CompletionWithDesc(c.Name(), c.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			found, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 && found == root {
+				return unknownCommand(root, args[0])
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+	}
+}
+
+// expand puts the command that is meant in front of a file: `rocescope trace.pcap --json`. A command's name wins
+// over a file of the same name; what looks like a path is taken for one, so that a missing file is called missing.
+func (a *app) expand(root *cobra.Command, args []string) []string {
+	first := firstArgument(root, args)
+	if first < 0 {
+		return args
+	}
+	name := args[first]
+	if strings.HasPrefix(name, "__") { // the shells' completion requests
+		return args
+	}
+	for _, c := range root.Commands() {
+		if c.Name() == name || c.HasAlias(name) {
+			return args
+		}
+	}
+	if name != "-" && name != "help" && !strings.ContainsAny(name, "/.") {
+		if _, err := os.Stat(name); err != nil {
+			return args
+		}
+	}
+	if name == "help" || !hasCommand(root, a.fileCommand()) {
+		return args
+	}
+	return append([]string{a.fileCommand()}, args...)
+}
+
+// firstArgument is the index of the first argument that is no option and no option's value; -1 without one.
+func firstArgument(root *cobra.Command, args []string) int {
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		switch {
+		case arg == "--":
+			return -1
+		case arg == "-" || !strings.HasPrefix(arg, "-"):
+			return i
+		case strings.HasPrefix(arg, "--") && !strings.Contains(arg, "="):
+			if flag := root.PersistentFlags().Lookup(arg[2:]); flag != nil && flag.NoOptDefVal == "" {
+				i++
+			}
+		}
+	}
+	return -1
+}
+
+// arguments checks how many arguments a command got; what says what they are ("a shell", "one or more captures").
+func arguments(least, most int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return errUsage("%s needs %s; see %q", cmd.Name(), what, cmd.CommandPath()+" --help")
+		case len(args) > most && most == 0:
+			return errUsage("%s takes no arguments, but got %q", cmd.Name(), args[0])
+		case len(args) > most:
+			return errUsage("%s takes %s, so %q is one too many", cmd.Name(), what, args[most])
+		}
+		return nil
+	}
+}
+
+func hasCommand(root *cobra.Command, name string) bool {
+	return slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == name })
+}
+
+func allCommands(root *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{root}
+	for _, c := range root.Commands() {
+		all = append(all, allCommands(c)...)
+	}
+	return all
+}
+
+func unknownCommand(parent *cobra.Command, name string) error {
+	var known []string
+	for _, c := range parent.Commands() {
+		known = append(known, c.Name())
+	}
+	if near := nearest(name, known); near != "" {
+		return errUsage("unknown command %q; did you mean %q?", name, near)
+	}
+	return errUsage("unknown command %q; %q lists them all", name, "rocescope help")
+}
+
+// flagError turns what the option parser says into one sentence with a suggestion.
+func flagError(cmd *cobra.Command, err error) error {
+	var missing *pflag.NotExistError
+	if !errors.As(err, &missing) {
+		return errUsage("%w; see %q", err, cmd.CommandPath()+" --help")
+	}
+	if missing.GetSpecifiedShortnames() != "" {
+		return errUsage("unknown option -%s; see %q", missing.GetSpecifiedName(), cmd.CommandPath()+" --help")
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, f.Name)
+		}
+	})
+	name := missing.GetSpecifiedName()
+	if near := nearest(name, known); near != "" {
+		return errUsage("unknown option --%s; did you mean --%s?", name, near)
+	}
+	return errUsage("unknown option --%s; see %q", name, cmd.CommandPath()+" --help")
+}
+
+// nearest is the known word that a mistyped one was probably meant to be; "" when none is near.
+func nearest(word string, known []string) string {
+	best, bestDistance := "", len(word)/3+2
+	for _, k := range known {
+		d := editDistance(strings.ToLower(word), strings.ToLower(k))
+		if len(word) >= 2 && strings.HasPrefix(k, word) {
+			d = min(d, 1)
+		}
+		if d < bestDistance {
+			best, bestDistance = k, d
+		}
+	}
+	return best
+}
+
+// editDistance counts the letters to insert, remove, replace or swap with their neighbour.
+func editDistance(a, b string) int {
+	var before, above []int
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		before, above, row = above, row, make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(above[j]+1, row[j-1]+1, above[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+	}
+	return row[len(b)]
+}
