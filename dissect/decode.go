@@ -1,0 +1,502 @@
+package dissect
+
+// PortRoCEv2 is the UDP destination port of RoCE v2 (annex A17.3.1).
+const PortRoCEv2 = 4791
+
+// EtherTypes that lead somewhere.
+const (
+	etherIPv4       = 0x0800
+	etherVLAN       = 0x8100
+	etherIPv6       = 0x86DD
+	etherMACControl = 0x8808
+	etherQinQ       = 0x88A8
+	etherQinQOld    = 0x9100
+	etherRoCEv1     = 0x8915
+)
+
+const (
+	protoTCP      = 6
+	protoUDP      = 17
+	nextHeaderIBA = 0x1B // GRH: a BTH follows
+)
+
+// maxExtensions bounds the IPv6 extension headers that are walked.
+const maxExtensions = 16
+
+// Decoder decodes frames. The zero value is ready for use; one Decoder serves
+// one goroutine.
+type Decoder struct {
+	// Port is the UDP destination port taken for RoCE v2; 0 means 4791.
+	Port uint16
+	// CheckICRC asks for the verdict in Packet.ICRC.
+	CheckICRC bool
+
+	icrc ICRC
+}
+
+// Decode decodes one frame into p: its captured bytes, its length on the wire
+// and its link type. It never fails; see Packet.Problems. What p held before is
+// overwritten, except for the values that the caller owns.
+func (d *Decoder) Decode(link LinkType, frame []byte, wireLen int, p *Packet) {
+	if wireLen < len(frame) {
+		wireLen = len(frame)
+	}
+	p.Link = link
+	p.CapLen, p.WireLen = uint32(len(frame)), uint32(wireLen)
+	p.layers = 1 << LayerFrame
+	p.Proto, p.ICRC, p.Fragment, p.problems = ProtoOther, ICRCUnchecked, false, 0
+	p.payload, p.payloadLen, p.PadCount = 0, 0, 0
+	p.end = uint32(wireLen)
+	c := cursor{p, frame, d}
+	switch link {
+	case LinkEthernet:
+		c.ethernet(0)
+	case LinkLinuxSLL:
+		if c.has(LayerSLL, 0, 16) {
+			c.etherType(be16(frame[14:]), 16)
+		}
+	case LinkLinuxSLL2:
+		if c.has(LayerSLL2, 0, 20) {
+			c.etherType(be16(frame[0:]), 20)
+		}
+	case LinkNull, LinkLoop:
+		if c.has(LayerNull, 0, 4) {
+			c.rawIP(4)
+		}
+	case LinkRaw, LinkRawBSD, LinkRawOpenBSD, LinkIPv4, LinkIPv6:
+		c.rawIP(0)
+	case LinkInfiniBand:
+		c.lrh(0)
+	default:
+		p.note(ProblemLinkType, 0)
+	}
+	if d.CheckICRC && p.Has(LayerICRC) {
+		p.ICRC = d.icrc.Verify(p, frame)
+	}
+}
+
+// cursor is the walk down one frame.
+type cursor struct {
+	p *Packet
+	b []byte
+	d *Decoder
+}
+
+// has records a layer at an offset if n bytes of it are there, else a problem.
+func (c *cursor) has(l Layer, off, n int) bool {
+	if off+n > len(c.b) {
+		c.short(off)
+		return false
+	}
+	c.p.layers |= 1 << l
+	c.p.off[l] = uint16(off)
+	return true
+}
+
+// short records that the frame has too few bytes at off: the capture's doing
+// where it cut the frame, else the frame's own.
+func (c *cursor) short(off int) {
+	if len(c.b) < int(c.p.WireLen) {
+		c.p.note(ProblemCut, off)
+	} else {
+		c.p.note(ProblemShort, off)
+	}
+}
+
+func (c *cursor) ethernet(off int) {
+	if c.has(LayerEthernet, off, 14) {
+		c.etherType(be16(c.b[off+12:]), off+14)
+	}
+}
+
+// etherType goes on with what an EtherType announces at off.
+func (c *cursor) etherType(t uint16, off int) {
+	p := c.p
+	switch t {
+	case etherIPv4:
+		c.ipv4(off)
+	case etherIPv6:
+		c.ipv6(off)
+	case etherVLAN, etherQinQ, etherQinQOld:
+		switch {
+		case !p.Has(LayerVLAN):
+			if !c.has(LayerVLAN, off, 4) {
+				return
+			}
+			p.VLANTag = be16(c.b[off:])
+		case !p.Has(LayerVLAN2):
+			if !c.has(LayerVLAN2, off, 4) {
+				return
+			}
+		case off+4 > len(c.b):
+			c.short(off)
+			return
+		}
+		c.etherType(be16(c.b[off+2:]), off+4)
+	case etherRoCEv1:
+		if c.grh(off) {
+			p.Proto = ProtoRoCEv1
+			c.bth(off + 40)
+		}
+	case etherMACControl:
+		c.macControl(off)
+	}
+}
+
+// rawIP goes on by the version nibble.
+func (c *cursor) rawIP(off int) {
+	if off >= len(c.b) {
+		c.short(off)
+		return
+	}
+	switch c.b[off] >> 4 {
+	case 4:
+		c.ipv4(off)
+	case 6:
+		c.ipv6(off)
+	default:
+		c.p.note(ProblemIPVersion, off)
+	}
+}
+
+// setEnd notes where the network layer ends by its own length.
+func (c *cursor) setEnd(off, end int) {
+	if wire := int(c.p.WireLen); end > wire {
+		c.p.note(ProblemIPLength, off)
+		end = wire
+	}
+	c.p.end = uint32(end)
+}
+
+func (c *cursor) ipv4(off int) {
+	p := c.p
+	if off+20 > len(c.b) {
+		c.short(off)
+		return
+	}
+	h := IPv4(c.b[off : off+20 : off+20])
+	if h[0]>>4 != 4 {
+		p.note(ProblemIPVersion, off)
+		return
+	}
+	p.layers |= 1 << LayerIPv4
+	p.off[LayerIPv4] = uint16(off)
+	hlen := int(h[0]&15) * 4
+	total := int(h.TotalLen())
+	if total == 0 { // segmentation offload: the length was not yet known
+		total = int(p.WireLen) - off
+	}
+	p.Src, p.Dst = addr4(be32(h[12:])), addr4(be32(h[16:]))
+	p.TrafficClass, p.HopLimit, p.IPID = h[1], h[8], be16(h[4:])
+	if hlen < 20 || hlen > total {
+		p.note(ProblemIPHeader, off)
+		return
+	}
+	c.setEnd(off, off+total)
+	frag := be16(h[6:])
+	if frag&0x3FFF != 0 {
+		p.note(ProblemFragment, off+6)
+		if frag&0x1FFF != 0 {
+			p.Fragment = true
+			return
+		}
+	}
+	c.transport(h[9], off+hlen)
+}
+
+func (c *cursor) ipv6(off int) {
+	p := c.p
+	if !c.ipv6Header(LayerIPv6, off) {
+		return
+	}
+	next := c.b[off+6]
+	off += 40
+	for range maxExtensions {
+		switch next {
+		case 0, 43, 60: // hop-by-hop, routing, destination options
+			if off+8 > len(c.b) {
+				c.short(off)
+				return
+			}
+			next, off = c.b[off], off+8+int(c.b[off+1])*8
+		case 51: // authentication header: length in 4-byte words, less 2
+			if off+8 > len(c.b) {
+				c.short(off)
+				return
+			}
+			next, off = c.b[off], off+8+int(c.b[off+1])*4
+		case 44:
+			if off+8 > len(c.b) {
+				c.short(off)
+				return
+			}
+			next = c.b[off]
+			if frag := be16(c.b[off+2:]); frag&^6 != 0 { // an atomic fragment is whole
+				p.note(ProblemFragment, off)
+				if frag&^7 != 0 {
+					p.Fragment = true
+					return
+				}
+			}
+			off += 8
+		default:
+			c.transport(next, off)
+			return
+		}
+	}
+	p.note(ProblemExtensionLoop, off)
+}
+
+// ipv6Header reads an IPv6 header or a GRH, which share their layout
+// (IBA 8.3).
+func (c *cursor) ipv6Header(l Layer, off int) bool {
+	p := c.p
+	if off+40 > len(c.b) {
+		c.short(off)
+		return false
+	}
+	h := c.b[off : off+40 : off+40]
+	if h[0]>>4 != 6 {
+		p.note(ProblemIPVersion, off)
+		return false
+	}
+	p.layers |= 1 << l
+	p.off[l] = uint16(off)
+	p.Src, p.Dst = Addr{be64(h[8:]), be64(h[16:])}, Addr{be64(h[24:]), be64(h[32:])}
+	p.TrafficClass, p.HopLimit, p.IPID = h[0]<<4|h[1]>>4, h[7], 0
+	n := int(be16(h[4:]))
+	if n == 0 && l == LayerIPv6 { // jumbogram or segmentation offload
+		n = int(p.WireLen) - off - 40
+	}
+	c.setEnd(off, off+40+n)
+	return true
+}
+
+func (c *cursor) grh(off int) bool {
+	if !c.ipv6Header(LayerGRH, off) {
+		return false
+	}
+	if c.b[off+6] != nextHeaderIBA {
+		c.p.note(ProblemNextHeader, off+6)
+		return false
+	}
+	return true
+}
+
+// transport goes on with an IP protocol number.
+func (c *cursor) transport(proto uint8, off int) {
+	switch proto {
+	case protoUDP:
+		c.udp(off)
+	case protoTCP:
+		c.tcp(off)
+	}
+}
+
+func (c *cursor) udp(off int) {
+	p := c.p
+	if !c.has(LayerUDP, off, 8) {
+		return
+	}
+	h := c.b[off : off+8 : off+8]
+	p.SrcPort, p.DstPort = be16(h), be16(h[2:])
+	p.payload = uint32(off + 8)
+	n := int(be16(h[4:]))
+	switch room := int(p.end) - off; {
+	case n == 0 && room > 0xFFFF: // jumbogram
+	case n < 8 || n > room:
+		if !p.fragmented() || n < 8 {
+			p.note(ProblemUDPLength, off+4)
+		}
+	default:
+		p.end = uint32(off + n)
+	}
+	if e := p.end; e > p.payload {
+		p.payloadLen = e - p.payload
+		p.layers |= 1 << LayerPayload
+	}
+	port := c.d.Port
+	if port == 0 {
+		port = PortRoCEv2
+	}
+	if p.DstPort == port {
+		p.Proto = ProtoRoCEv2
+		c.bth(off + 8)
+	}
+}
+
+func (p *Packet) fragmented() bool {
+	for _, q := range p.Problems() {
+		if q.Code == ProblemFragment {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *cursor) tcp(off int) {
+	p := c.p
+	if !c.has(LayerTCP, off, 20) {
+		return
+	}
+	h := TCP(c.b[off : off+20 : off+20])
+	p.Proto = ProtoTCP
+	p.SrcPort, p.DstPort = be16(h), be16(h[2:])
+	p.TCPSeq, p.TCPAck, p.TCPFlags = be32(h[4:]), be32(h[8:]), h[13]
+	hlen := int(h[12]>>4) * 4
+	if hlen < 20 || off+hlen > int(p.end) {
+		p.note(ProblemShort, off)
+		return
+	}
+	p.payload = uint32(off + hlen)
+	p.payloadLen = p.end - p.payload
+	if p.payloadLen > 0 {
+		p.layers |= 1 << LayerPayload
+	}
+}
+
+// lrh decodes a native InfiniBand packet (IBA 7.7): local route header, with
+// or without a GRH.
+func (c *cursor) lrh(off int) {
+	p := c.p
+	if !c.has(LayerLRH, off, 8) {
+		return
+	}
+	h := LRH(c.b[off : off+8 : off+8])
+	p.Proto = ProtoInfiniBand
+	p.Src, p.Dst = Addr{Lo: uint64(h.SLID())}, Addr{Lo: uint64(h.DLID())}
+	p.TrafficClass, p.HopLimit, p.IPID = 0, 0, 0
+	if n := int(h.PktLen()) * 4; n >= 8 {
+		c.setEnd(off, off+n)
+	}
+	switch h.LNH() {
+	case 2:
+		c.bth(off + 8)
+	case 3:
+		if c.grh(off + 8) {
+			c.bth(off + 48)
+		}
+	}
+}
+
+// bth decodes the transport headers at off, with the packet ending at p.end.
+func (c *cursor) bth(off int) {
+	p := c.p
+	p.layers &^= 1 << LayerPayload
+	p.payload, p.payloadLen = uint32(off), 0
+	if off+12 > len(c.b) || off+12 > int(p.end) {
+		p.problems |= problemHeadersCut
+		c.short(off)
+		return
+	}
+	h := c.b[off : off+12 : off+12]
+	op := &opTable[h[0]]
+	p.layers |= 1<<LayerBTH | op.Layers
+	p.off[LayerBTH] = uint16(off)
+	p.Opcode = Opcode(h[0])
+	p.BTHFlags = uint16(h[1])<<8 | uint16(h[4])
+	p.PKey = be16(h[2:])
+	p.DestQP = be32(h[4:]) & serialMask
+	p.AckReq = h[8]&0x80 != 0
+	p.PSN = PSN(be32(h[8:]) & serialMask)
+	if h[1]&0xF != 0 {
+		p.note(ProblemTVer, off+1)
+	}
+	if op.Family == Reserved {
+		p.note(ProblemOpcode, off)
+	}
+	pay := off + op.Len
+	p.payload = uint32(pay)
+	if p.fragmented() { // the ICRC is in the last fragment
+		p.payloadLen = uint32(max(int(p.end)-pay, 0))
+		if pay > min(len(c.b), int(p.end)) {
+			p.problems |= problemHeadersCut
+		}
+		c.extensions(op, off)
+		return
+	}
+	if end := int(p.end); pay+4 > end {
+		if pay > end {
+			p.problems |= problemHeadersCut
+			p.layers &^= op.Layers
+		}
+		p.note(ProblemNoICRC, min(pay, end))
+		return
+	}
+	if pay > len(c.b) {
+		p.problems |= problemHeadersCut
+		c.short(off)
+		c.extensions(op, off)
+		return
+	}
+	c.extensions(op, off)
+	c.payload(op, pay, int(h[1]>>4&3))
+}
+
+// extensions copies the values of those extension headers that are whole; it
+// takes the others off the packet's layers.
+func (c *cursor) extensions(op *OpInfo, bth int) {
+	p := c.p
+	for _, l := range op.Headers {
+		o := bth + int(op.offset[l-numBaseLayers])
+		if o+layerInfo[l].size > len(c.b) {
+			p.layers &^= 1 << l
+			continue
+		}
+		h := c.b[o:]
+		switch l {
+		case LayerRETH:
+			_ = h[15]
+			p.VA, p.RKey, p.DMALen = be64(h), be32(h[8:]), be32(h[12:])
+		case LayerAETH:
+			v := be32(h)
+			p.Syndrome, p.MSN = Syndrome(v>>24), MSN(v&serialMask)
+		case LayerDETH:
+			_ = h[7]
+			p.QKey, p.SrcQP = be32(h), be32(h[4:])&serialMask
+		case LayerAtomicETH:
+			_ = h[27]
+			p.VA, p.RKey = be64(h), be32(h[8:])
+			p.Swap, p.Compare = be64(h[12:]), be64(h[20:])
+		case LayerAtomicAckETH:
+			p.Orig = be64(h)
+		case LayerImmDt, LayerIETH:
+			p.Imm = be32(h)
+		}
+	}
+}
+
+// payload settles payload, pad and ICRC of a packet whose end is known and
+// leaves room for the ICRC.
+func (c *cursor) payload(op *OpInfo, pay, pad int) {
+	p := c.p
+	n := int(p.end) - 4 - pay
+	if pad > n {
+		p.note(ProblemPad, int(p.off[LayerBTH])+1)
+		pad = n
+	}
+	n -= pad
+	p.PadCount = uint8(pad)
+	p.payloadLen = uint32(n)
+	p.layers |= 1 << LayerICRC
+	if n > 0 {
+		p.layers |= 1 << LayerPayload
+	}
+	switch op.Payload {
+	case NoPayload:
+		if n != 0 {
+			p.note(ProblemPayload, pay)
+		}
+	case EightBytes:
+		if n != 8 || pad != 0 {
+			p.note(ProblemPayload, pay)
+		}
+	case OneToMTU:
+		if n == 0 {
+			p.note(ProblemPayload, pay)
+		}
+	}
+	if op.Transport == UD && p.DestQP <= 1 {
+		c.mad(pay)
+	}
+}

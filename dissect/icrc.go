@@ -1,0 +1,127 @@
+package dissect
+
+import "hash/crc32"
+
+// ICRCSize is the length of the invariant CRC at the end of a packet.
+const ICRCSize = 4
+
+// icrcStart is the CRC after eight bytes of ones, in the finished form that
+// crc32.Update takes.
+const icrcStart = 0x2144DF1C
+
+// ICRC computes invariant CRCs (IBA 7.8.1, annex A17.3.3): the CRC-32 of
+// Ethernet over the packet from its network header on, with the fields that
+// change on the way replaced by ones. The zero value is ready for use; one
+// ICRC serves one goroutine.
+type ICRC struct {
+	// head is the masked copy of the headers. It is kept at 64 bytes and more,
+	// below which the CRC instructions of the processor are not used, and in
+	// the struct because crc32.Update would move a local array to the heap.
+	head [256]byte
+}
+
+// Sum computes the ICRC of a packet: b runs from the network header's first
+// byte (IPv4, IPv6, GRH or LRH, as l says) to the last pad byte, and the BTH
+// begins at b[bth]. Stored little-endian behind the pad, the value is what goes
+// on the wire.
+func (c *ICRC) Sum(b []byte, l Layer, bth int) uint32 {
+	n := bth + 12
+	if n < 64 {
+		n = 64
+	}
+	n = min((n+15)&^15, len(b))
+	head := c.head[:]
+	if n > len(head) { // a long chain of IPv6 extension headers
+		head = make([]byte, n)
+	}
+	head = head[:n]
+	copy(head, b)
+	crc := uint32(icrcStart)
+	switch l {
+	case LayerIPv4:
+		maskIPv4(head)
+	case LayerIPv6:
+		maskIPv6(head)
+	case LayerGRH:
+		maskIPv6(head)
+	case LayerLRH:
+		crc = 0
+		if LRH(head).LNH() == 3 { // ones stand for the whole LRH
+			for i := range head[:8] {
+				head[i] = 0xFF
+			}
+			maskIPv6(head[8:])
+		} else {
+			head[0] |= 0xF0 // virtual lane
+		}
+	}
+	if l == LayerIPv4 || l == LayerIPv6 {
+		head[bth-2], head[bth-1] = 0xFF, 0xFF // UDP checksum
+	}
+	head[bth+4] = 0xFF // FECN, BECN and the reserved bits beside them
+	crc = crc32.Update(crc, crc32.IEEETable, head)
+	return crc32.Update(crc, crc32.IEEETable, b[n:])
+}
+
+// maskIPv4 sets traffic class, time to live and header checksum to ones.
+func maskIPv4(h []byte) {
+	h[1], h[8], h[10], h[11] = 0xFF, 0xFF, 0xFF, 0xFF
+}
+
+// maskIPv6 sets traffic class, flow label and hop limit to ones.
+func maskIPv6(h []byte) {
+	h[0] |= 0x0F
+	h[1], h[2], h[3], h[7] = 0xFF, 0xFF, 0xFF, 0xFF
+}
+
+// span finds the bytes that a decoded packet's ICRC covers: from lo to the
+// ICRC itself at icrc; network is the layer at lo. ok is false where the packet
+// has no ICRC.
+func (p *Packet) span() (network Layer, lo, icrc int, ok bool) {
+	if !p.Has(LayerICRC) {
+		return 0, 0, 0, false
+	}
+	for _, l := range [...]Layer{LayerLRH, LayerIPv4, LayerIPv6, LayerGRH} {
+		if p.Has(l) {
+			return l, p.Offset(l), p.Offset(LayerICRC), true
+		}
+	}
+	return 0, 0, 0, false
+}
+
+// Verify computes the ICRC of a decoded packet and compares it with the one in
+// the frame. A packet that the capture cut, and an IP fragment, cannot be
+// judged.
+func (c *ICRC) Verify(p *Packet, frame []byte) ICRCStatus {
+	l, lo, at, ok := p.span()
+	switch {
+	case !ok || p.fragmented():
+		return ICRCUnchecked
+	case at+ICRCSize > len(frame):
+		return ICRCNotCaptured
+	}
+	if c.Sum(frame[lo:at], l, int(p.off[LayerBTH])-lo) == le32(frame[at:]) {
+		return ICRCValid
+	}
+	return ICRCInvalid
+}
+
+// Compute returns the right ICRC of a decoded packet. ok is false where it has
+// none, or was cut by the capture.
+func (c *ICRC) Compute(p *Packet, frame []byte) (crc uint32, ok bool) {
+	l, lo, at, ok := p.span()
+	if !ok || at > len(frame) {
+		return 0, false
+	}
+	return c.Sum(frame[lo:at], l, int(p.off[LayerBTH])-lo), true
+}
+
+func le32(b []byte) uint32 {
+	_ = b[3]
+	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
+}
+
+func putLE32(b []byte, v uint32) {
+	_ = b[3]
+	b[0], b[1], b[2], b[3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
+}

@@ -1,0 +1,113 @@
+package dissect
+
+// Layer names one header of a frame.
+type Layer uint8
+
+// The layers, outermost first. The extension headers stand in the order in
+// which they appear on the wire.
+const (
+	LayerFrame Layer = iota // the frame as a whole: length, time, number
+	LayerEthernet
+	LayerSLL
+	LayerSLL2
+	LayerNull
+	LayerVLAN  // outermost 802.1Q or 802.1ad tag, from its TCI on
+	LayerVLAN2 // the tag inside it
+	LayerMACControl
+	LayerLRH
+	LayerIPv4
+	LayerIPv6
+	LayerGRH
+	LayerUDP
+	LayerTCP
+	LayerBTH
+	LayerMAD
+	LayerCM // the 232 bytes behind the MAD header of a CM message
+	LayerIPCM
+
+	numBaseLayers
+)
+
+// The extension headers of the transport, in wire order (IBA 9.2 to 9.3).
+const (
+	LayerRDETH Layer = numBaseLayers + iota
+	LayerXRCETH
+	LayerDETH
+	LayerFETH
+	LayerRETH
+	LayerAtomicETH
+	LayerAETH
+	LayerAtomicAckETH
+	LayerImmDt
+	LayerIETH
+	LayerPayload
+	LayerICRC
+
+	numLayers
+)
+
+// layerInfo is what the tree view and the decoder need to know of a layer.
+var layerInfo = [numLayers]struct {
+	name string // as people say it
+	size int    // bytes of the fixed part; 0 where it varies
+}{
+	LayerFrame:        {"Frame", 0},
+	LayerEthernet:     {"Ethernet", 14},
+	LayerSLL:          {"Linux cooked capture v1", 16},
+	LayerSLL2:         {"Linux cooked capture v2", 20},
+	LayerNull:         {"Loopback", 4},
+	LayerVLAN:         {"802.1Q VLAN", 4},
+	LayerVLAN2:        {"802.1Q VLAN (inner)", 4},
+	LayerMACControl:   {"MAC Control", 2},
+	LayerLRH:          {"Local Route Header", 8},
+	LayerIPv4:         {"Internet Protocol Version 4", 20},
+	LayerIPv6:         {"Internet Protocol Version 6", 40},
+	LayerGRH:          {"Global Route Header", 40},
+	LayerUDP:          {"User Datagram Protocol", 8},
+	LayerTCP:          {"Transmission Control Protocol", 20},
+	LayerBTH:          {"Base Transport Header", 12},
+	LayerMAD:          {"Management Datagram", 24},
+	LayerCM:           {"Communication Management", 232},
+	LayerIPCM:         {"RDMA IP CM private data", 36},
+	LayerRDETH:        {"RDETH - Reliable Datagram Extended Transport Header", 4},
+	LayerXRCETH:       {"XRCETH - XRC Extended Transport Header", 4},
+	LayerDETH:         {"DETH - Datagram Extended Transport Header", 8},
+	LayerFETH:         {"FETH - Flush Extended Transport Header", 4},
+	LayerRETH:         {"RETH - RDMA Extended Transport Header", 16},
+	LayerAtomicETH:    {"AtomicETH - Atomic Extended Transport Header", 28},
+	LayerAETH:         {"AETH - ACK Extended Transport Header", 4},
+	LayerAtomicAckETH: {"AtomicAckETH - Atomic ACK Extended Transport Header", 8},
+	LayerImmDt:        {"ImmDt - Immediate Data", 4},
+	LayerIETH:         {"IETH - Invalidate Extended Transport Header", 4},
+	LayerPayload:      {"Payload", 0},
+	LayerICRC:         {"ICRC - Invariant CRC", 4},
+}
+
+// String returns the layer's name as the detail tree shows it.
+func (l Layer) String() string {
+	if l < numLayers {
+		return layerInfo[l].name
+	}
+	return "unknown layer"
+}
+
+// Size is the length of the layer's fixed part in bytes, 0 where it varies.
+func (l Layer) Size() int {
+	if l < numLayers {
+		return layerInfo[l].size
+	}
+	return 0
+}
+
+// LayerSet is a set of layers, one bit each.
+type LayerSet uint64
+
+// Has reports whether l is in the set.
+func (s LayerSet) Has(l Layer) bool { return s>>l&1 != 0 }
+
+func setOf(ls ...Layer) (s LayerSet) {
+	for _, l := range ls {
+		s |= 1 << l
+	}
+	return s
+}
