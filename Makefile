@@ -1,0 +1,65 @@
+# Everything here works on a fresh machine with Go and make. `make help` lists the targets.
+
+GO        ?= go
+PREFIX    ?= /usr/local
+FUZZTIME  ?= 10m
+BENCH     ?= .
+COUNT     ?= 6
+VERSION   ?=
+
+GOFUMPT     = mvdan.cc/gofumpt@v0.12.0
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOLANGCI    = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+BENCHSTAT   = golang.org/x/perf/cmd/benchstat@latest
+
+# No C anywhere: the binary is static, and building needs no compiler but Go's.
+export CGO_ENABLED = 0
+
+LDFLAGS = -s -w $(if $(VERSION),-X github.com/rocescope/rocescope/internal/version.version=$(VERSION))
+
+.DEFAULT_GOAL := build
+.PHONY: help build demo test race fuzz bench lint golangci docs install clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+build: ## build ./rocescope
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o rocescope ./cmd/rocescope
+
+demo: build ## build, then show what happened in a bundled capture
+	./rocescope demo
+
+test: ## run every test that this machine allows, and say what was skipped and why
+	$(GO) run ./internal/testkit/cmd/testrun ./...
+
+race: ## the tests under the race detector (this one needs a C compiler)
+	CGO_ENABLED=1 $(GO) run ./internal/testkit/cmd/testrun -race ./...
+
+fuzz: ## run every fuzz target for FUZZTIME each (ONLY=Name for some)
+	$(GO) run ./internal/testkit/cmd/fuzzrun -time $(FUZZTIME) -only '$(ONLY)' ./...
+
+bench: ## run the benchmarks (BENCH=regexp, COUNT=6)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./... | tee bench.out
+	$(GO) run $(BENCHSTAT) bench.out
+
+lint: ## formatting and static checks
+	@files=$$($(GO) run $(GOFUMPT) -l .); test -z "$$files" || { echo "not formatted (gofumpt -w):"; echo "$$files"; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+golangci: ## the larger set of linters (compiles for minutes the first time)
+	$(GO) run $(GOLANGCI) run
+
+docs: build ## bring the generated parts of README.md and docs/ up to date
+	$(GO) run ./internal/docgen
+
+install: build ## install program, manual and shell completion below PREFIX
+	install -D rocescope $(DESTDIR)$(PREFIX)/bin/rocescope
+	./rocescope man $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	./rocescope completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/rocescope
+	./rocescope completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_rocescope
+	./rocescope completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/rocescope.fish
+
+clean: ## remove what the other targets made
+	rm -rf rocescope bench.out dist

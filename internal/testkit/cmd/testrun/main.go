@@ -1,0 +1,223 @@
+// Command testrun runs `go test -json` with the arguments it is given, shows what go test shows, and ends with a
+// summary that names every test that was skipped and why.
+//
+// With ROCESCOPE_CI=1 a skip fails the run unless the list allowed below excuses it: a machine with root and the
+// packages that .ci/run installs is expected to run everything.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// allowed are the skips that are no fault of the machine. Keep it short; each row says why.
+var allowed = []struct {
+	reason *regexp.Regexp
+	when   func() bool
+	why    string
+}{
+	{
+		reason: regexp.MustCompile(`^ROCESCOPE_CAPTURES is not set`),
+		when:   func() bool { return os.Getenv("ROCESCOPE_CAPTURES") == "" },
+		why:    "the large captures are not part of the repository; the samples are always tested",
+	},
+	{
+		reason: regexp.MustCompile(`^the race detector`),
+		when:   func() bool { return slices.Contains(os.Args[1:], "-race") },
+		why:    "allocations and speed are only measured without the race detector",
+	},
+}
+
+// event is one line of `go test -json` (see `go doc test2json`).
+type event struct {
+	Action      string
+	Package     string
+	Test        string
+	Output      string
+	ImportPath  string
+	Elapsed     float64
+	FailedBuild string
+}
+
+type testID struct{ pkg, test string }
+
+type summary struct {
+	passed, failed int
+	packages       int
+	failures       []string
+	skips          map[string][]string // reason → tests
+	output         map[testID][]string
+}
+
+func main() {
+	begin := time.Now()
+	cmd := exec.Command("go", append([]string{"test", "-json"}, os.Args[1:]...)...)
+	cmd.Stderr = os.Stderr
+	pipe, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testrun:", err)
+		os.Exit(1)
+	}
+	s := read(pipe, os.Stdout)
+	ran := cmd.Wait()
+
+	refused := s.print(os.Stdout, os.Getenv("ROCESCOPE_CI") == "1", time.Since(begin))
+	if ran != nil || s.failed > 0 || refused > 0 {
+		os.Exit(1)
+	}
+}
+
+// read follows the events, passing on what a person wants to see: a line for each package, and all that a failing
+// test or build said.
+func read(events io.Reader, out io.Writer) *summary {
+	s := &summary{skips: map[string][]string{}, output: map[testID][]string{}}
+	lines := bufio.NewScanner(events)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			fmt.Fprintln(out, lines.Text()) // not an event: go itself has something to say
+			continue
+		}
+		s.add(e, out)
+	}
+	return s
+}
+
+func (s *summary) add(e event, out io.Writer) {
+	id := testID{e.Package, e.Test}
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(out, e.Output)
+	case "output":
+		if e.Test == "" {
+			if e.Output != "PASS\n" {
+				fmt.Fprint(out, e.Output)
+			}
+			return
+		}
+		s.output[id] = append(s.output[id], e.Output)
+	case "pass":
+		if e.Test == "" {
+			s.packages++
+			return
+		}
+		s.passed++
+		delete(s.output, id)
+	case "skip":
+		if e.Test == "" { // a package without test files
+			return
+		}
+		reason := skipReason(s.output[id])
+		s.skips[reason] = append(s.skips[reason], short(e.Package)+"."+e.Test)
+		delete(s.output, id)
+	case "fail":
+		if e.Test == "" {
+			s.packages++
+			if e.FailedBuild != "" {
+				s.failed++
+				s.failures = append(s.failures, short(e.Package)+" (does not build)")
+			}
+			s.unfinished(e.Package, out)
+			return
+		}
+		s.failed++
+		s.failures = append(s.failures, short(e.Package)+"."+e.Test)
+		fmt.Fprint(out, strings.Join(s.output[id], ""))
+		delete(s.output, id)
+	}
+}
+
+// unfinished shows what tests said that never ended, because their process did.
+func (s *summary) unfinished(pkg string, out io.Writer) {
+	for id, lines := range s.output {
+		if id.pkg == pkg {
+			s.failed++
+			s.failures = append(s.failures, short(pkg)+"."+id.test+" (never ended)")
+			fmt.Fprint(out, strings.Join(lines, ""))
+			delete(s.output, id)
+		}
+	}
+}
+
+var sourceLine = regexp.MustCompile(`^\s*[\w.-]+\.go:\d+: `)
+
+// skipReason is the last thing that a test said before it was skipped.
+func skipReason(output []string) string {
+	reason := ""
+	for _, line := range output {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "=== ") || strings.HasPrefix(line, "--- ") {
+			continue
+		}
+		reason = sourceLine.ReplaceAllString(line, "")
+	}
+	if reason == "" {
+		return "no reason given"
+	}
+	return reason
+}
+
+func short(pkg string) string {
+	return strings.TrimPrefix(pkg, "github.com/rocescope/rocescope/")
+}
+
+// print writes the summary and returns how many skips are not excused (always 0 outside of CI).
+func (s *summary) print(w io.Writer, ci bool, took time.Duration) int {
+	skipped, refused := 0, 0
+	var reasons []string
+	for reason, tests := range s.skips {
+		skipped += len(tests)
+		reasons = append(reasons, reason)
+	}
+	slices.Sort(reasons)
+	fmt.Fprintln(w)
+	for _, reason := range reasons {
+		tests := s.skips[reason]
+		slices.Sort(tests)
+		verdict := ""
+		if ci {
+			why, ok := excuse(reason)
+			if ok {
+				verdict = " [allowed: " + why + "]"
+			} else {
+				verdict = " [NOT ALLOWED here: this machine is meant to run everything]"
+				refused += len(tests)
+			}
+		}
+		fmt.Fprintf(w, "skipped: %s%s\n", reason, verdict)
+		for i, test := range tests {
+			if i == 5 && len(tests) > 6 {
+				fmt.Fprintf(w, "         and %d more\n", len(tests)-i)
+				break
+			}
+			fmt.Fprintf(w, "         %s\n", test)
+		}
+	}
+	for _, failure := range s.failures {
+		fmt.Fprintf(w, "FAILED:  %s\n", failure)
+	}
+	fmt.Fprintf(w, "%d tests passed, %d skipped, %d failed; %d packages, %s\n",
+		s.passed, skipped, s.failed, s.packages, took.Round(100*time.Millisecond))
+	return refused
+}
+
+func excuse(reason string) (why string, ok bool) {
+	for _, row := range allowed {
+		if row.reason.MatchString(reason) && row.when() {
+			return row.why, true
+		}
+	}
+	return "", false
+}
