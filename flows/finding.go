@@ -1,0 +1,85 @@
+package flows
+
+// Severity is how much a finding matters.
+type Severity uint8
+
+// The severities, least first.
+const (
+	Note Severity = iota
+	Warning
+	Error
+)
+
+var severityNames = [...]string{"note", "warning", "error"}
+
+func (s Severity) String() string { return severityNames[s%3] }
+
+// ParseSeverity is the reverse of String.
+func ParseSeverity(name string) (s Severity, ok bool) {
+	for i, n := range severityNames {
+		if n == name {
+			return Severity(i), true
+		}
+	}
+	return 0, false
+}
+
+// Evidence is how the two queue pairs of a connection were found to belong
+// together.
+type Evidence uint8
+
+// The kinds, weakest first.
+const (
+	Unpaired  Evidence = iota // the wire does not say who the other side is
+	Ambiguous                 // several candidates are left
+	Inferred                  // from what the two streams acknowledge
+	BySocket                  // a socket exchange was captured
+	ByCM                      // a CM handshake was captured
+	ByDETH                    // UD: every packet names its source QP
+)
+
+var evidenceNames = [...]string{"unpaired", "ambiguous", "inferred", "socket", "cm", "deth"}
+
+func (e Evidence) String() string { return evidenceNames[e%6] }
+
+// FindingID is a row of the check table.
+type FindingID uint16
+
+// String returns the row's id, as in the JSON document.
+func (id FindingID) String() string {
+	if int(id) < len(checks) {
+		return checks[id].ID
+	}
+	return "unknown"
+}
+
+// Check is a row of the check table: one thing that can be found.
+type Check struct {
+	ID       string // "psn_gap"
+	Severity Severity
+	Title    string // what it is, in a few words
+	Explain  string // what it means, in plain words
+	Rule     string // what it rests on: the specification's section
+	Try      string // what to do about it
+}
+
+// Finding is one occurrence of a check, or several of them folded into one.
+type Finding struct {
+	ID        FindingID
+	Conn      uint32    // 0 = the capture as a whole
+	Direction Direction // the stream it was seen in
+	HasStream bool
+	Frame     uint64 // the first frame that proves it
+	Time      int64  // of that frame
+	Count     uint64
+	Summary   string // one sentence with the numbers
+}
+
+// Severity returns that of the finding's check.
+func (f *Finding) Severity() Severity { return checks[f.ID].Severity }
+
+// Check returns the finding's row of the table.
+func (f *Finding) Check() *Check { return &checks[f.ID] }
+
+// Checks returns the check table in order. The slice is not to be changed.
+func Checks() []Check { return checks }
