@@ -1,0 +1,173 @@
+package captures
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+)
+
+// stdinName is what "-" is called in messages.
+const stdinName = "standard input"
+
+// Option changes how Open reads.
+type Option func(*openOptions)
+
+type openOptions struct {
+	follow   context.Context
+	unmapped bool
+	span     int // bytes to map at a time
+}
+
+// Follow reads a file that is still growing: at its end ReadBatch waits for
+// more until ctx is done, and reports the end only then. Open waits for the
+// file's header in the same way. A file that gets shorter is an error, as
+// always. It makes no difference to pipes.
+func Follow(ctx context.Context) Option { return func(o *openOptions) { o.follow = ctx } }
+
+// Unmapped reads regular files by read(2) instead of mapping them: slower, but
+// no memory fault can come of it, so that Guard is not needed.
+func Unmapped() Option { return func(o *openOptions) { o.unmapped = true } }
+
+// Open opens a capture file; path "-" is standard input. What the file is, its
+// content decides: pcap or pcapng, plain or compressed by gzip or zstd.
+//
+// Open reads the file's header, and waits for it where path is a pipe. It fails
+// with a *FileError where that is not a capture (ErrFormat), of a version that
+// is not known (ErrUnsupported), damaged or cut off.
+func Open(path string, opts ...Option) (Source, error) {
+	o := openOptions{span: mapWindow}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	r, err := open(path, &o)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func open(path string, o *openOptions) (*reader, error) {
+	f, r := os.Stdin, &reader{name: stdinName}
+	if path != "-" {
+		var err error
+		if f, err = os.Open(path); err != nil {
+			return nil, fmt.Errorf("captures: %w", err)
+		}
+		r.name = path
+	}
+	if err := r.attach(f, o); err != nil {
+		closeInput(f)
+		return nil, err
+	}
+	if err := r.start(); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// closeInput closes f where it is ours.
+func closeInput(f *os.File) error {
+	if f == os.Stdin {
+		return nil
+	}
+	return f.Close()
+}
+
+// attach puts a window over f.
+func (r *reader) attach(f *os.File, o *openOptions) error {
+	st, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("captures: %w", err)
+	}
+	if st.IsDir() {
+		return &FileError{File: r.name, Err: fmt.Errorf("%w: it is a directory; name the files in it", ErrFormat)}
+	}
+	regular := st.Mode().IsRegular()
+	r.total = func() int64 {
+		if st, err := f.Stat(); err == nil && regular {
+			return st.Size()
+		}
+		return 0
+	}
+
+	// Standard input is not mapped: somebody may have read its beginning.
+	if regular && o.follow == nil && !o.unmapped && f != os.Stdin {
+		var head [sniffLen]byte
+		n, _ := f.ReadAt(head[:], 0)
+		if sniff(head[:n]) != formatCompressed {
+			if w, err := newMmapWindow(f, r.name, o.span); err == nil {
+				r.w, r.mapped = w, true
+				return nil
+			}
+		}
+	}
+
+	var raw io.Reader = f
+	if regular && o.follow != nil {
+		raw = &tail{f: f, ctx: o.follow}
+	}
+	count := &counter{r: raw}
+	w := newReadWindow(count, func() error { return closeInput(f) })
+	head, err := w.fill(0, sniffLen)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return r.readError(err)
+	}
+	if sniff(head) == formatCompressed {
+		r.decompressed, r.taken = true, &count.n
+		z, done, err := decompressor(head, io.MultiReader(bytes.NewReader(bytes.Clone(head)), count))
+		if err != nil {
+			return r.readError(err)
+		}
+		w = newReadWindow(z, func() error { done(); return closeInput(f) })
+	}
+	r.w = w
+	return nil
+}
+
+// start finds the format and reads the file header.
+func (r *reader) start() error {
+	return Guard(func() error {
+		head, err := r.w.fill(0, sniffLen)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return r.readError(err)
+		}
+		switch sniff(head) {
+		case formatPcap:
+			r.p = newPcapParser(r.name)
+		case formatPcapng:
+			r.p = newPcapngParser(r.name)
+		case formatShort:
+			return r.fileError(headerDamage(0, "%w: the file has %d bytes", ErrTruncated, len(head)))
+		default:
+			return r.fileError(unknownFormat(head))
+		}
+		r.buf = head
+		return r.begin()
+	})
+}
+
+// counter counts what is read of a compressed input, for Progress.
+type counter struct {
+	r io.Reader
+	n atomic.Int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// magic is the first four bytes as a number, 0 where there are fewer.
+func magic(head []byte) uint32 {
+	if len(head) < 4 {
+		return 0
+	}
+	return binary.BigEndian.Uint32(head)
+}

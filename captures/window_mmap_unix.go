@@ -1,0 +1,117 @@
+//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+
+package captures
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// mmapWindow is a window over a regular file: a mapping of mapWindow bytes that
+// slides along, so that resident memory does not grow with the file.
+type mmapWindow struct {
+	f      *os.File
+	name   string
+	pos    int64   // file offset of the window's start
+	length int64   // of the file, as last seen
+	cut    bool    // the file was seen to shrink
+	m      mapping // what is mapped
+	span   int     // bytes to map at a time
+}
+
+// newMmapWindow refuses files that cannot be mapped; they are read instead.
+func newMmapWindow(f *os.File, name string, span int) (window, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	w := &mmapWindow{f: f, name: name, span: span, length: st.Size()}
+	if w.length > 0 {
+		if err := w.slide(1); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+func (w *mmapWindow) fill(consumed int64, min int) ([]byte, error) {
+	w.pos += consumed
+	if b := w.bytes(); len(b) >= min {
+		return b, nil
+	}
+	n, _ := w.size()
+	if n < w.length {
+		w.cut = true
+	}
+	w.length = n
+	if err := w.slide(min); err != nil {
+		return nil, err
+	}
+	b := w.bytes()
+	switch {
+	case len(b) >= min:
+		return b, nil
+	case w.cut:
+		return b, errShrunk
+	}
+	return b, io.EOF
+}
+
+// bytes is the mapping from the window's start on.
+func (w *mmapWindow) bytes() []byte {
+	if i := w.pos - w.m.offset; i >= 0 && i < int64(len(w.m.data)) {
+		return w.m.data[i:]
+	}
+	return nil
+}
+
+// slide maps the file from the page that holds the window's start.
+func (w *mmapWindow) slide(min int) error {
+	if err := w.unmap(); err != nil {
+		return err
+	}
+	start := w.pos &^ int64(os.Getpagesize()-1)
+	end := start + int64(w.span)
+	if need := w.pos + int64(min); need > end {
+		end = need
+	}
+	if end > w.length {
+		end = w.length
+	}
+	if end <= w.pos {
+		return nil
+	}
+	data, err := unix.Mmap(int(w.f.Fd()), start, int(end-start), unix.PROT_READ, mapFlags)
+	if err != nil {
+		return os.NewSyscallError("mmap", err)
+	}
+	advise(data)
+	w.m = mapping{file: w.name, offset: start, data: data}
+	mappings.add(w.m)
+	return nil
+}
+
+func (w *mmapWindow) unmap() error {
+	if w.m.data == nil {
+		return nil
+	}
+	data := w.m.data
+	mappings.remove(w.m)
+	w.m = mapping{}
+	return os.NewSyscallError("munmap", unix.Munmap(data))
+}
+
+func (w *mmapWindow) size() (int64, bool) {
+	st, err := w.f.Stat()
+	if err != nil {
+		return 0, false
+	}
+	return st.Size(), true
+}
+
+func (w *mmapWindow) close() error {
+	return errors.Join(w.unmap(), w.f.Close())
+}
