@@ -1,0 +1,202 @@
+package testkit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/rocescope/rocescope"
+
+// directions says which packages of ours a package may import, by the path below the module; tests are free. A pattern's
+// star stands for one path element, and "all" for everything but the test kit. Data flows captures → dissect → flows → what
+// people look at; imports run the other way and never in a circle. A new package needs a row here: think about where it
+// belongs before you add one.
+var directions = []struct {
+	pkg string
+	may []string
+}{
+	{"dissect", nil}, // and nothing but the standard library: TestDissectStandsAlone
+	{"dissect/gopacketlayer", []string{"dissect"}},
+	{"flows", []string{"dissect"}},
+	{"internal/filter", []string{"dissect", "flows"}},
+	{"internal/xsk", nil},
+	{"captures", []string{"dissect", "internal/xsk"}},
+	{"captures/samples", []string{"dissect", "internal/xsk"}},
+	{"internal/engine", []string{"captures", "dissect", "flows", "internal/filter"}},
+	{"inject/*", []string{"inject/*", "dissect", "flows", "captures", "internal/xsk", "internal/filter", "internal/engine"}},
+	{"internal/sink", []string{"flows", "dissect"}},
+	{"internal/report", []string{"flows", "dissect"}},
+	{"tui", []string{"flows", "dissect", "captures", "internal/filter", "internal/engine"}},
+	{"internal/config", nil},
+	{"internal/version", nil},
+	{"cmd/rocescope", []string{"all"}},
+
+	{"internal/testkit", []string{"dissect", "captures", "captures/samples"}}, // imported by tests only
+	{"internal/testkit/cmd/*", nil},
+	{"internal/docgen", nil},
+}
+
+// listed is what `go list -json` says about a package.
+type listed struct {
+	ImportPath string
+	Dir        string
+	Standard   bool
+	GoFiles    []string
+	Imports    []string
+}
+
+func goList(t *testing.T, args ...string) []listed {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-e", "-json=ImportPath,Dir,Standard,GoFiles,Imports"}, args...)...)
+	cmd.Dir = ModuleRoot(t)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var packages []listed
+	for in := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := in.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, p)
+	}
+}
+
+func TestDependencyDirections(t *testing.T) {
+	for _, p := range goList(t, "./...") {
+		if p.ImportPath == module || len(p.GoFiles) == 0 { // a folder with tests only
+			continue
+		}
+		name := strings.TrimPrefix(p.ImportPath, module+"/")
+		row := slices.IndexFunc(directions, func(d struct {
+			pkg string
+			may []string
+		},
+		) bool {
+			return matches(d.pkg, name)
+		})
+		if row < 0 {
+			t.Errorf("%s is a new package: give it a row in directions, in depcheck_test.go", name)
+			continue
+		}
+		for _, imported := range p.Imports {
+			target, ours := strings.CutPrefix(imported, module+"/")
+			if !ours {
+				continue
+			}
+			if strings.HasPrefix(target, "internal/testkit") {
+				t.Errorf("%s imports %s, which is for tests only", name, target)
+				continue
+			}
+			if !slices.ContainsFunc(directions[row].may, func(may string) bool { return may == "all" || matches(may, target) }) {
+				t.Errorf("%s imports %s; it may import %v", name, target, directions[row].may)
+			}
+		}
+	}
+}
+
+func matches(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return err == nil && ok
+}
+
+// TestDissectStandsAlone keeps the decoder free of everything but the standard library, gopacket included.
+func TestDissectStandsAlone(t *testing.T) {
+	for _, p := range goList(t, "-deps", "./dissect") {
+		if !p.Standard && p.ImportPath != module+"/dissect" {
+			t.Errorf("dissect depends on %s", p.ImportPath)
+		}
+	}
+}
+
+// TestPublicSignatures keeps internal types out of what other people's programs can call: they could not name them.
+func TestPublicSignatures(t *testing.T) {
+	for _, p := range goList(t, "./...") {
+		name := strings.TrimPrefix(p.ImportPath, module+"/")
+		if strings.HasPrefix(name, "internal/") || strings.HasPrefix(name, "cmd/") {
+			continue
+		}
+		for _, file := range p.GoFiles {
+			for _, where := range internalInSignatures(t, filepath.Join(p.Dir, file)) {
+				t.Errorf("%s: %s mentions an internal type", name, where)
+			}
+		}
+	}
+}
+
+func internalInSignatures(t *testing.T, file string) (found []string) {
+	t.Helper()
+	set := token.NewFileSet()
+	tree, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Log(err) // the build says it better
+		return nil
+	}
+	internal := map[string]bool{}
+	for _, spec := range tree.Imports {
+		if at, _ := strconv.Unquote(spec.Path.Value); strings.HasPrefix(at, module+"/internal/") {
+			local := path.Base(at)
+			if spec.Name != nil {
+				local = spec.Name.Name
+			}
+			internal[local] = true
+		}
+	}
+	if len(internal) == 0 {
+		return nil
+	}
+	look := func(name string, node ast.Node) {
+		ast.Inspect(node, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Field:
+				// Private fields of exported structs are nobody's business.
+				if len(n.Names) > 0 && !slices.ContainsFunc(n.Names, func(i *ast.Ident) bool { return i.IsExported() }) {
+					_, inFunc := node.(*ast.FuncType)
+					return inFunc
+				}
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && internal[x.Name] {
+					found = append(found, set.Position(n.Pos()).String()+": "+name)
+				}
+			}
+			return true
+		})
+	}
+	for _, decl := range tree.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Name.IsExported() {
+				look(d.Name.Name, d.Type)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
+					if s.Name.IsExported() {
+						look(s.Name.Name, s.Type)
+					}
+				case *ast.ValueSpec:
+					if s.Type != nil && slices.ContainsFunc(s.Names, func(i *ast.Ident) bool { return i.IsExported() }) {
+						look(s.Names[0].Name, s.Type)
+					}
+				}
+			}
+		}
+	}
+	return found
+}
