@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -270,8 +271,22 @@ func unknownCommand(parent *cobra.Command, name string) error {
 
 // flagError turns what the option parser says into one sentence with a suggestion.
 func flagError(cmd *cobra.Command, err error) error {
-	var missing *pflag.NotExistError
-	if !errors.As(err, &missing) {
+	var (
+		missing *pflag.NotExistError
+		invalid *pflag.InvalidValueError
+		bare    *pflag.ValueRequiredError
+	)
+	switch {
+	case errors.As(err, &invalid):
+		why := invalid.Unwrap()
+		var number *strconv.NumError
+		if errors.As(why, &number) {
+			why = number.Err // without the name of the Go function
+		}
+		return errUsage("--%s cannot be %q: %w", invalid.GetFlag().Name, invalid.GetValue(), why)
+	case errors.As(err, &bare):
+		return errUsage("--%s needs a value; see %q", bare.GetFlag().Name, cmd.CommandPath()+" --help")
+	case !errors.As(err, &missing):
 		return errUsage("%w; see %q", err, cmd.CommandPath()+" --help")
 	}
 	if missing.GetSpecifiedShortnames() != "" {

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestFirstSignalEndsTheContext(t *testing.T) {
+	ctx, _, stop := withSignals(context.Background())
+	defer stop()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(10 * time.Second):
+		t.Fatal("the context goes on after SIGTERM")
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, errInterrupted) {
+		t.Errorf("ended because of %v", cause)
+	}
+}
+
+func TestClosedStdoutEndsTheRun(t *testing.T) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader.Close()
+	ctx, end := context.WithCancelCause(context.Background())
+	out := newOutput(writer, end)
+	if _, err := out.Write([]byte("row\n")); err != nil {
+		t.Errorf("a buffered write failed: %v", err)
+	}
+	if err := out.Flush(); !errors.Is(err, errStdoutClosed) {
+		t.Errorf("flushing into a closed pipe gives %v", err)
+	}
+	if !errors.Is(context.Cause(ctx), errStdoutClosed) {
+		t.Errorf("the run goes on: %v", context.Cause(ctx))
+	}
+	if _, err := out.Write([]byte("row\n")); !errors.Is(err, errStdoutClosed) {
+		t.Errorf("the error did not stick: %v", err)
+	}
+}
+
+func TestColor(t *testing.T) {
+	for _, c := range []struct {
+		mode     colorMode
+		terminal bool
+		noColor  string
+		want     bool
+	}{
+		{colorAuto, true, "", true},
+		{colorAuto, false, "", false},
+		{colorAuto, true, "1", false},
+		{colorAlways, false, "1", true},
+		{colorNever, true, "", false},
+	} {
+		t.Setenv("NO_COLOR", c.noColor)
+		t.Setenv("TERM", "xterm")
+		a := &app{color: c.mode, stdout: &output{isTerminal: c.terminal}}
+		if got := a.styles().on; got != c.want {
+			t.Errorf("%+v: coloured %v", c, got)
+		}
+	}
+}
+
+func TestExpand(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("capture", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("version", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{}
+	root := newRoot(a)
+	if !hasCommand(root, a.fileCommand()) {
+		t.Skipf("there is no command %q yet", a.fileCommand())
+	}
+	for line, want := range map[string]string{
+		"capture":                     "analyze capture",
+		"capture --json":              "analyze capture --json",
+		"--color never capture":       "analyze --color never capture",
+		"--color=never capture":       "analyze --color=never capture",
+		"-":                           "analyze -",
+		"absent.pcap":                 "analyze absent.pcap",
+		"version":                     "version",
+		"absent":                      "absent",
+		"help capture":                "help capture",
+		"--help":                      "--help",
+		"__complete analyze capture.": "__complete analyze capture.",
+	} {
+		if got := strings.Join(a.expand(root, strings.Fields(line)), " "); got != want {
+			t.Errorf("%q means %q, want %q", line, got, want)
+		}
+	}
+}
