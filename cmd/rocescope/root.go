@@ -289,6 +289,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	case !errors.As(err, &missing):
 		return errUsage("%w; see %q", err, cmd.CommandPath()+" --help")
 	}
+	if words := cmd.Flags().Args(); !cmd.HasParent() && len(words) > 0 {
+		return unknownCommand(cmd, words[0]) // whose option this would be
+	}
 	if missing.GetSpecifiedShortnames() != "" {
 		return errUsage("unknown option -%s; see %q", missing.GetSpecifiedName(), cmd.CommandPath()+" --help")
 	}
