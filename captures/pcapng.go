@@ -54,6 +54,7 @@ type pcapngParser struct {
 	// A block that is skipped and not wholly visible: its trailing length is
 	// checked when one gets there.
 	trailer      uint32
+	trailerType  uint32
 	trailerStart int64 // where the block began
 }
 
@@ -176,7 +177,7 @@ func (p *pcapngParser) parse(c *cursor, buf []byte, dst []Frame) error {
 		typ := p.u32(b)
 		if len(b) < total {
 			if p.skip && typ != blockSHB || !whole(typ) {
-				p.beginSkip(c, total)
+				p.beginSkip(c, typ, total)
 				c.need = 4
 				return nil
 			}
@@ -248,15 +249,15 @@ func (p *pcapngParser) mismatch(c *cursor, b []byte) error {
 }
 
 // beginSkip passes over all but the trailing length of the block at hand.
-func (p *pcapngParser) beginSkip(c *cursor, total int) {
-	p.trailer, p.trailerStart = uint32(total), c.base+c.used
+func (p *pcapngParser) beginSkip(c *cursor, typ uint32, total int) {
+	p.trailer, p.trailerType, p.trailerStart = uint32(total), typ, c.base+c.used
 	c.used += int64(total) - 4
 }
 
 // endSkip checks the trailing length of a block that was passed over.
 func (p *pcapngParser) endSkip(c *cursor, buf []byte) error {
 	if got := p.u32(buf); got != p.trailer {
-		d := c.damage("%w: block says %d bytes at its start and %d at its end", ErrMalformed, p.trailer, got)
+		d := c.damage("%w: %s says %d bytes at its start and %d at its end", ErrMalformed, blockName(p.trailerType), p.trailer, got)
 		d.offset = p.trailerStart
 		return d
 	}
@@ -351,7 +352,7 @@ func (p *pcapngParser) obsolete(c *cursor, b []byte, f *Frame) error {
 func (p *pcapngParser) cut(c *cursor, buf []byte) error {
 	switch {
 	case p.trailer != 0:
-		d := c.damage("%w: block header says %d bytes, the file ends before", ErrTruncated, p.trailer)
+		d := c.damage("%w: header of %s says %d bytes, the file ends before", ErrTruncated, blockName(p.trailerType), p.trailer)
 		d.offset = p.trailerStart
 		return d
 	case len(buf) == 0 && c.base > 0:
