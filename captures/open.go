@@ -120,7 +120,7 @@ func (r *reader) attach(f *os.File, o *openOptions) error {
 	}
 	if sniff(head) == formatCompressed {
 		r.decompressed, r.taken = true, &count.n
-		z, done, err := decompressor(head, io.MultiReader(bytes.NewReader(bytes.Clone(head)), count))
+		z, done, err := decompressor(head, io.MultiReader(bytes.NewReader(bytes.Clone(head)), count), r.total())
 		if err != nil {
 			return r.readError(err)
 		}

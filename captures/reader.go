@@ -214,11 +214,17 @@ func (r *reader) intact(frames []Frame) (int, error) {
 	return 0, err
 }
 
-// endOf is the offset in the file of a frame's end.
+// endOf is the offset in the file of a frame's end. A frame without bytes points
+// to its record's start (a slice without capacity does not move on), and its
+// record header must be there.
 func (r *reader) endOf(f *Frame) int64 {
 	start := uintptr(unsafe.Pointer(unsafe.SliceData(r.buf)))
 	data := uintptr(unsafe.Pointer(unsafe.SliceData(f.Data)))
-	return r.base + int64(data-start) + int64(len(f.Data))
+	length := len(f.Data)
+	if length == 0 {
+		length = pcapRecordHeader
+	}
+	return r.base + int64(data-start) + int64(length)
 }
 
 // fileError names the file of a parser's error and keeps the error for good,

@@ -14,6 +14,8 @@ import (
 // slides along, so that resident memory does not grow with the file.
 type mmapWindow struct {
 	f      *os.File
+	fd     int
+	st     unix.Stat_t // scratch, so that looking at the size allocates nothing
 	name   string
 	pos    int64   // file offset of the window's start
 	length int64   // of the file, as last seen
@@ -28,7 +30,7 @@ func newMmapWindow(f *os.File, name string, span int) (window, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &mmapWindow{f: f, name: name, span: span, length: st.Size()}
+	w := &mmapWindow{f: f, fd: int(f.Fd()), name: name, span: span, length: st.Size()}
 	if w.length > 0 {
 		if err := w.slide(1); err != nil {
 			return nil, err
@@ -42,11 +44,10 @@ func (w *mmapWindow) fill(consumed int64, min int) ([]byte, error) {
 	if b := w.bytes(); len(b) >= min {
 		return b, nil
 	}
-	n, _ := w.size()
-	if n < w.length {
-		w.cut = true
+	if n, ok := w.size(); ok {
+		w.cut = w.cut || n < w.length
+		w.length = n
 	}
-	w.length = n
 	if err := w.slide(min); err != nil {
 		return nil, err
 	}
@@ -84,7 +85,7 @@ func (w *mmapWindow) slide(min int) error {
 	if end <= w.pos {
 		return nil
 	}
-	data, err := unix.Mmap(int(w.f.Fd()), start, int(end-start), unix.PROT_READ, mapFlags)
+	data, err := unix.Mmap(w.fd, start, int(end-start), unix.PROT_READ, mapFlags)
 	if err != nil {
 		return os.NewSyscallError("mmap", err)
 	}
@@ -105,11 +106,10 @@ func (w *mmapWindow) unmap() error {
 }
 
 func (w *mmapWindow) size() (int64, bool) {
-	st, err := w.f.Stat()
-	if err != nil {
+	if err := unix.Fstat(w.fd, &w.st); err != nil {
 		return 0, false
 	}
-	return st.Size(), true
+	return w.st.Size, true
 }
 
 func (w *mmapWindow) close() error {
