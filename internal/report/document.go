@@ -1,0 +1,566 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"io"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/flows"
+)
+
+// Schema is the name of the analysis document's form.
+const Schema = "rocescope.analysis/1"
+
+// Capture is what the caller knows of the input, and flows does not.
+type Capture struct {
+	Files         []string // as the user named them
+	Packets       uint64
+	Bytes         uint64   // as on the wire
+	CapturedBytes uint64   // as in the files
+	First, Last   int64    // nanoseconds since the Unix epoch; 0 = no packet had a time
+	LinkTypes     []string // in the order of their first packets
+	Truncated     uint64   // packets of which the capture kept a part only (snap length)
+	Malformed     uint64   // packets that contradict themselves
+	Dropped       uint64   // packets that the capturing program says it lost
+	Errors        []string // a sentence for each input that could not be read to its end
+	Interrupted   bool     // the user ended the reading early
+	Limited       bool     // the reading ended at the number of packets that the user asked for
+	ICRCOff       bool     // the user asked not to check ICRCs
+	Filter        string   // the display filter that selected what is shown; "" = everything
+}
+
+// Document is the analysis document. Its JSON names are fixed: programs depend on them.
+type Document struct {
+	Schema      string            `json:"schema"`
+	Capture     CaptureInfo       `json:"capture"`
+	Filter      *string           `json:"filter"` // what selected the content; null = everything
+	Protocols   Protocols         `json:"protocols"`
+	Opcodes     map[string]uint64 `json:"opcodes"` // packets by the opcode table's token
+	ICRC        ICRC              `json:"icrc"`
+	Connections []Connection      `json:"connections"`
+	Findings    []Finding         `json:"findings"`
+	Evicted     uint64            `json:"evicted"` // connections left out because the table was full
+}
+
+// CaptureInfo describes the input.
+type CaptureInfo struct {
+	Files         []string `json:"files"`
+	Packets       uint64   `json:"packets"`
+	Bytes         uint64   `json:"bytes"` // on the wire
+	CapturedBytes uint64   `json:"captured_bytes"`
+	First         *Moment  `json:"first"`
+	Last          *Moment  `json:"last"`
+	FirstNS       *int64   `json:"first_ns"`
+	LastNS        *int64   `json:"last_ns"`
+	LinkTypes     []string `json:"link_types"`
+	Truncated     uint64   `json:"truncated"` // packets of which the capture kept a part only
+	Malformed     uint64   `json:"malformed"` // packets that contradict themselves
+	Dropped       uint64   `json:"dropped"`   // packets that the capturing program says it lost
+	Errors        []string `json:"errors"`    // why an input was not read to its end
+	Interrupted   bool     `json:"interrupted"`
+	Limited       bool     `json:"limited"` // only so many packets were asked for
+}
+
+// Protocols are packets by protocol. cm and cnp packets are counted under their carrier too.
+type Protocols struct {
+	RoCEv2         uint64 `json:"rocev2"`
+	RoCEv1         uint64 `json:"rocev1"`
+	InfiniBand     uint64 `json:"infiniband"`
+	IWARP          uint64 `json:"iwarp"`
+	CM             uint64 `json:"cm"`
+	SocketExchange uint64 `json:"socket_exchange"`
+	PFC            uint64 `json:"pfc"`
+	CNP            uint64 `json:"cnp"`
+	Other          uint64 `json:"other"`
+}
+
+// ICRC are the verdicts on invariant CRCs. Unchecked packets are those of which the capture cut bytes off
+// (not_captured of them) and those that were not asked about.
+type ICRC struct {
+	Valid       uint64 `json:"valid"`
+	Invalid     uint64 `json:"invalid"`
+	Unchecked   uint64 `json:"unchecked"`
+	NotCaptured uint64 `json:"not_captured"`
+	Off         bool   `json:"off"` // checking was switched off
+}
+
+// Connection is a pair of queue pairs; of UD, a source QP and one destination of it.
+type Connection struct {
+	ID            uint32      `json:"id"`
+	Transport     string      `json:"transport"`
+	A             QP          `json:"a"`
+	B             QP          `json:"b"`
+	EstablishedBy string      `json:"established_by"` // cm, socket, inferred, unpaired
+	Evidence      string      `json:"pairing_evidence"`
+	Candidates    []QPName    `json:"candidates"` // unpaired because of several: who the other side may be
+	Tap           string      `json:"tap"`        // near a, near b, between, unknown
+	Directions    string      `json:"directions"` // both, one
+	ServiceID     *uint64     `json:"service_id"` // CM
+	Established   *Moment     `json:"established"`
+	First         *Moment     `json:"first"`
+	Last          *Moment     `json:"last"`
+	FirstNS       *int64      `json:"first_ns"`
+	LastNS        *int64      `json:"last_ns"`
+	FirstFrame    uint64      `json:"first_frame"`
+	StateHistory  []StateStep `json:"state_history"`
+	AToB          Stream      `json:"a_to_b"`
+	BToA          Stream      `json:"b_to_a"`
+}
+
+// Stream returns one of the two directions.
+func (c *Connection) Stream(d flows.Direction) *Stream {
+	if d == flows.AToB {
+		return &c.AToB
+	}
+	return &c.BToA
+}
+
+// QPName names a queue pair.
+type QPName struct {
+	Address string `json:"address"`
+	VLAN    *int   `json:"vlan"`
+	QPN     uint32 `json:"qpn"`
+}
+
+// QP is one end of a connection.
+type QP struct {
+	Address    *string     `json:"address"`
+	VLAN       *int        `json:"vlan"`
+	QPN        *uint32     `json:"qpn"` // null: the wire does not tell
+	State      string      `json:"state"`
+	FirstPSN   *uint32     `json:"first_psn"` // of the first request that this QP sends
+	PathMTU    *int        `json:"path_mtu"`
+	Peers      *int        `json:"peers,omitempty"` // UD: destinations of this source QP
+	Negotiated *Negotiated `json:"negotiated"`      // null: no handshake was captured
+	InUse      InUse       `json:"in_use"`
+}
+
+// Negotiated is what a handshake agreed on for a queue pair.
+type Negotiated struct {
+	PathMTU            *int    `json:"path_mtu"`
+	StartPSN           *uint32 `json:"start_psn"`
+	RetryCount         *int    `json:"retry_count"`
+	RNRRetryCount      *int    `json:"rnr_retry_count"`
+	ResponderResources *int    `json:"responder_resources"`
+	InitiatorDepth     *int    `json:"initiator_depth"`
+	AckTimeoutCode     *int    `json:"ack_timeout_code"` // n of 4.096 µs × 2^n
+	AckTimeoutNS       *int64  `json:"ack_timeout_ns"`
+	SRQ                bool    `json:"srq"`
+	RKey               *uint32 `json:"rkey"`
+	VA                 *uint64 `json:"va"`
+}
+
+// InUse is what a queue pair's traffic shows of its queues.
+type InUse struct {
+	SQSent             uint64 `json:"sq_sent"`
+	SQAcked            uint64 `json:"sq_acked"`
+	RQConsumed         uint64 `json:"rq_consumed"`
+	Outstanding        uint32 `json:"outstanding"`
+	OutstandingPackets uint32 `json:"outstanding_packets"`
+	ReadDepth          uint32 `json:"read_depth"`
+	CreditLimit        *int   `json:"credit_limit"`
+	LargestPayload     int    `json:"largest_payload"`
+}
+
+// StateStep is a step of one of the two queue pairs' state machines.
+type StateStep struct {
+	QP       string  `json:"qp"` // a, b
+	State    string  `json:"state"`
+	Frame    *uint64 `json:"frame"`
+	Time     *Moment `json:"time"`
+	Why      string  `json:"why"`
+	Presumed bool    `json:"presumed"`
+}
+
+// Stream is one direction. Counts of requests are those of the requester that sends in this direction, counts of
+// answers (acks, naks) those of the responder that sends in it.
+type Stream struct {
+	Packets              uint64                   `json:"packets"`
+	Bytes                uint64                   `json:"bytes"`
+	PayloadBytes         uint64                   `json:"payload_bytes"`
+	Messages             map[string]MessageCounts `json:"messages"` // by operation; atomic is the sum of its kinds
+	RetransmittedPackets uint64                   `json:"retransmitted_packets"`
+	RetransmittedBytes   uint64                   `json:"retransmitted_bytes"`
+	Retransmissions      Retransmissions          `json:"retransmissions"`
+	Duplicates           uint64                   `json:"duplicates"`
+	OutOfOrder           uint64                   `json:"out_of_order"`
+	LostBeforeTap        uint64                   `json:"lost_before_tap"`
+	LostBehindTap        uint64                   `json:"lost_behind_tap"`
+	CaptureLost          uint64                   `json:"capture_lost"`
+	GhostAcks            uint64                   `json:"ghost_acks"`
+	Reordered            uint64                   `json:"reordered"`
+	NetworkDuplicates    uint64                   `json:"network_duplicates"`
+	Ambiguous            uint64                   `json:"ambiguous"`
+	Acks                 uint64                   `json:"acks"`
+	NAKs                 NAKs                     `json:"naks"`
+	ReservedSyndromes    uint64                   `json:"reserved_syndromes"`
+	RNRNAKs              uint64                   `json:"rnr_naks"`
+	RNRWaitNS            int64                    `json:"rnr_wait_ns"`
+	ECNCE                uint64                   `json:"ecn_ce"`
+	CNPs                 uint64                   `json:"cnps"`
+	BadICRC              uint64                   `json:"bad_icrc"`
+	GoodputBPS           float64                  `json:"goodput_bps"` // payload bits per second; 0 where there is too little to tell
+	Latency              Latency                  `json:"latency_ns"`
+	DSCP                 []int                    `json:"dscp"`
+	UDPSourcePorts       int                      `json:"udp_source_ports"` // how many
+	UDPSourcePort        *uint16                  `json:"udp_source_port"`  // the first
+	First                *Moment                  `json:"first"`
+	Last                 *Moment                  `json:"last"`
+	FirstNS              *int64                   `json:"first_ns"`
+	LastNS               *int64                   `json:"last_ns"`
+}
+
+// MessageCounts are the messages of one operation.
+type MessageCounts struct {
+	Count          uint64 `json:"count"`
+	Bytes          uint64 `json:"bytes"`
+	Completed      uint64 `json:"completed"`
+	Failed         uint64 `json:"failed"`
+	WithImmediate  uint64 `json:"with_immediate"`
+	WithInvalidate uint64 `json:"with_invalidate"`
+}
+
+func (m MessageCounts) plus(o MessageCounts) MessageCounts {
+	return MessageCounts{
+		Count: m.Count + o.Count, Bytes: m.Bytes + o.Bytes, Completed: m.Completed + o.Completed, Failed: m.Failed + o.Failed,
+		WithImmediate: m.WithImmediate + o.WithImmediate, WithInvalidate: m.WithInvalidate + o.WithInvalidate,
+	}
+}
+
+// Retransmissions are runs of packets sent again, by what made their sender do so.
+type Retransmissions struct {
+	NAK      uint64 `json:"nak"`
+	RNR      uint64 `json:"rnr"`
+	Timeout  uint64 `json:"timeout"`
+	Spurious uint64 `json:"spurious"`
+}
+
+// NAKs are negative acknowledgements by code.
+type NAKs struct {
+	PSNSequenceError       uint64 `json:"psn_sequence_error"`
+	InvalidRequest         uint64 `json:"invalid_request"`
+	RemoteAccessError      uint64 `json:"remote_access_error"`
+	RemoteOperationalError uint64 `json:"remote_operational_error"`
+	InvalidRDRequest       uint64 `json:"invalid_rd_request"`
+}
+
+func (n NAKs) total() uint64 {
+	return n.PSNSequenceError + n.InvalidRequest + n.RemoteAccessError + n.RemoteOperationalError + n.InvalidRDRequest
+}
+
+// Latency is from the first packet of a message seen to its covering ACK or last response.
+type Latency struct {
+	Count     uint64 `json:"count"`
+	Min       *int64 `json:"min"`
+	P50       *int64 `json:"p50"`
+	P99       *int64 `json:"p99"`
+	Max       *int64 `json:"max"`
+	Coalesced uint64 `json:"coalesced"` // of count: upper bounds, because the ACK covered later messages too
+}
+
+// Finding is something that an engineer should know.
+type Finding struct {
+	ID          string  `json:"id"`
+	Severity    string  `json:"severity"`
+	Title       string  `json:"title"`
+	Connection  *uint32 `json:"connection"` // null: the capture as a whole
+	Stream      *string `json:"stream"`     // a_to_b, b_to_a
+	Frame       *uint64 `json:"frame"`
+	Time        *Moment `json:"time"`
+	TimeNS      *int64  `json:"time_ns"`
+	Summary     string  `json:"summary"`
+	Explanation string  `json:"explanation"`
+	Rule        string  `json:"rule"`
+	Try         string  `json:"try"`
+	Count       uint64  `json:"count"`
+}
+
+// Moment is nanoseconds since the Unix epoch, written as RFC 3339 text in UTC with all nine digits.
+type Moment int64
+
+const momentLayout = "2006-01-02T15:04:05.000000000Z"
+
+// MarshalText writes the moment.
+func (m Moment) MarshalText() ([]byte, error) {
+	return time.Unix(0, int64(m)).UTC().AppendFormat(nil, momentLayout), nil
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (m *Moment) UnmarshalText(text []byte) error {
+	t, err := time.Parse(momentLayout, string(text))
+	*m = Moment(t.UnixNano())
+	return err
+}
+
+// Encode writes the document as JSON, the same bytes for the same document.
+func (d *Document) Encode(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(d)
+}
+
+// NewDocument makes the document of a snapshot.
+func NewDocument(s *flows.Snapshot, c Capture) *Document {
+	d := &Document{
+		Schema: Schema,
+		Capture: CaptureInfo{
+			Files: list(c.Files), Packets: c.Packets, Bytes: c.Bytes, CapturedBytes: c.CapturedBytes,
+			First: moment(c.First), Last: moment(c.Last), FirstNS: ns(c.First), LastNS: ns(c.Last),
+			LinkTypes: list(c.LinkTypes), Truncated: c.Truncated, Malformed: c.Malformed, Dropped: c.Dropped,
+			Errors: list(c.Errors), Interrupted: c.Interrupted, Limited: c.Limited,
+		},
+		Protocols:   Protocols(s.Protocols),
+		Opcodes:     map[string]uint64{},
+		Connections: make([]Connection, 0, len(s.Connections)),
+		Findings:    make([]Finding, 0, len(s.Findings)),
+		Evicted:     s.Evicted,
+		ICRC: ICRC{
+			Valid: s.ICRC[dissect.ICRCValid], Invalid: s.ICRC[dissect.ICRCInvalid],
+			Unchecked:   s.ICRC[dissect.ICRCUnchecked] + s.ICRC[dissect.ICRCNotCaptured],
+			NotCaptured: s.ICRC[dissect.ICRCNotCaptured], Off: c.ICRCOff,
+		},
+	}
+	if c.Filter != "" {
+		d.Filter = &c.Filter
+	}
+	for op, n := range s.Opcodes {
+		if n > 0 {
+			d.Opcodes[dissect.Opcode(op).Info().Token] += n
+		}
+	}
+	peers := map[flows.QPName]int{}
+	for i := range s.Connections {
+		if f := &s.Connections[i]; f.Transport == dissect.UD {
+			peers[f.A.QPName]++
+		}
+	}
+	for i := range s.Connections {
+		f := &s.Connections[i]
+		d.Connections = append(d.Connections, newConnection(f))
+		if f.Transport == dissect.UD {
+			n := peers[f.A.QPName]
+			d.Connections[i].A.Peers = &n
+		}
+	}
+	for i := range s.Findings {
+		d.Findings = append(d.Findings, newFinding(&s.Findings[i]))
+	}
+	return d
+}
+
+func newConnection(f *flows.Connection) Connection {
+	c := Connection{
+		ID: f.ID, Transport: f.Transport.String(), A: newQP(&f.A), B: newQP(&f.B),
+		EstablishedBy: establishedBy(f.Evidence), Evidence: f.Why, Candidates: make([]QPName, 0, len(f.Candidates)),
+		Tap: f.Tap.String(), Directions: "both",
+		Established: moment(f.Established), First: moment(f.FirstSeen), Last: moment(f.LastSeen),
+		FirstNS: ns(f.FirstSeen), LastNS: ns(f.LastSeen), FirstFrame: f.FirstFrame,
+		StateHistory: make([]StateStep, 0, len(f.A.History)+len(f.B.History)),
+		AToB:         newStream(&f.Streams[flows.AToB]), BToA: newStream(&f.Streams[flows.BToA]),
+	}
+	if c.Evidence == "" && f.Evidence == flows.ByDETH {
+		c.Evidence = "each datagram names its source QP (DETH)"
+	}
+	if f.Directions < 2 {
+		c.Directions = "one"
+	}
+	if f.ServiceID != 0 {
+		c.ServiceID = &f.ServiceID
+	}
+	for _, q := range f.Candidates {
+		c.Candidates = append(c.Candidates, QPName{q.Addr.String(), vlan(q.VLAN), q.QPN})
+	}
+	for _, side := range []struct {
+		name string
+		qp   *flows.QP
+	}{{"a", &f.A}, {"b", &f.B}} {
+		for _, h := range side.qp.History {
+			step := StateStep{QP: side.name, State: h.State.String(), Time: moment(h.Time), Why: h.Why, Presumed: h.Presumed}
+			if h.Frame != 0 {
+				step.Frame = &h.Frame
+			}
+			c.StateHistory = append(c.StateHistory, step)
+		}
+	}
+	slices.SortStableFunc(c.StateHistory, func(x, y StateStep) int { return cmp.Compare(frameOf(x), frameOf(y)) })
+	return c
+}
+
+func frameOf(s StateStep) uint64 {
+	if s.Frame == nil {
+		return 0
+	}
+	return *s.Frame
+}
+
+// establishedBy is the document's word. Several candidates are as good as none for a reader who wants to know the
+// pair, and a DETH is read off the traffic itself; pairing_evidence tells which it was.
+func establishedBy(e flows.Evidence) string {
+	switch e {
+	case flows.ByCM:
+		return "cm"
+	case flows.BySocket:
+		return "socket"
+	case flows.Inferred, flows.ByDETH:
+		return "inferred"
+	}
+	return "unpaired"
+}
+
+func newQP(f *flows.QP) QP {
+	q := QP{VLAN: vlan(f.VLAN), State: f.State.String(), InUse: InUse{
+		SQSent: f.InUse.SQSent, SQAcked: f.InUse.SQAcked, RQConsumed: f.InUse.RQConsumed,
+		Outstanding: f.InUse.Outstanding, OutstandingPackets: f.InUse.OutstandingPackets,
+		ReadDepth: f.InUse.ReadDepth, CreditLimit: known(f.InUse.CreditLimit), LargestPayload: max(f.InUse.LargestPayload, 0),
+	}}
+	if !f.Addr.IsZero() {
+		text := f.Addr.String()
+		q.Address = &text
+	}
+	if f.Known {
+		q.QPN = &f.QPN
+	}
+	if f.HasPSN {
+		psn := uint32(f.FirstPSN)
+		q.FirstPSN = &psn
+	}
+	if f.PathMTU > 0 {
+		q.PathMTU = &f.PathMTU
+	}
+	if n := &f.Negotiated; n.Set {
+		psn := uint32(n.StartPSN)
+		q.Negotiated = &Negotiated{
+			StartPSN: &psn, RetryCount: known(n.RetryCount), RNRRetryCount: known(n.RNRRetryCount),
+			ResponderResources: known(n.ResponderResources), InitiatorDepth: known(n.InitiatorDepth),
+			AckTimeoutCode: known(n.AckTimeout), SRQ: n.SRQ,
+		}
+		if n.PathMTU > 0 {
+			q.Negotiated.PathMTU = &n.PathMTU
+		}
+		if n.AckTimeout > 0 && n.AckTimeout < 32 {
+			t := int64(dissect.AckTimeout(uint8(n.AckTimeout)))
+			q.Negotiated.AckTimeoutNS = &t
+		}
+		if n.HasMemory {
+			q.Negotiated.RKey, q.Negotiated.VA = &n.RKey, &n.VA
+		}
+	}
+	return q
+}
+
+func newStream(f *flows.Stream) Stream {
+	s := Stream{
+		Packets: f.Packets, Bytes: f.Bytes, PayloadBytes: f.PayloadBytes, Messages: map[string]MessageCounts{},
+		RetransmittedPackets: f.RetransmittedPackets, RetransmittedBytes: f.RetransmittedBytes,
+		Retransmissions: Retransmissions{
+			NAK: f.Retransmissions[flows.CauseNAK], RNR: f.Retransmissions[flows.CauseRNR],
+			Timeout: f.Retransmissions[flows.CauseTimeout], Spurious: f.Retransmissions[flows.CauseSpurious],
+		},
+		Duplicates: f.Duplicates, OutOfOrder: f.OutOfOrder,
+		LostBeforeTap: f.LostBeforeTap, LostBehindTap: f.LostBehindTap, CaptureLost: f.CaptureLost,
+		GhostAcks: f.GhostAcks, Reordered: f.Reordered, NetworkDuplicates: f.NetworkDuplicates, Ambiguous: f.Ambiguous,
+		Acks: f.Acks, NAKs: NAKs{
+			PSNSequenceError: f.NAKs[dissect.NAKSequence], InvalidRequest: f.NAKs[dissect.NAKInvalidRequest],
+			RemoteAccessError: f.NAKs[dissect.NAKRemoteAccess], RemoteOperationalError: f.NAKs[dissect.NAKRemoteOperational],
+			InvalidRDRequest: f.NAKs[dissect.NAKInvalidRD],
+		},
+		ReservedSyndromes: f.ReservedSyndromes, RNRNAKs: f.RNRNAKs, RNRWaitNS: max(int64(f.RNRWait), 0),
+		ECNCE: f.ECNCE, CNPs: f.CNPs, BadICRC: f.BadICRC, GoodputBPS: rate(f.Goodput),
+		Latency:        Latency{Count: f.Latency.Count, Coalesced: f.Latency.Coalesced},
+		DSCP:           make([]int, 0, len(f.DSCP)),
+		UDPSourcePorts: f.SrcPorts,
+		First:          moment(f.FirstSeen), Last: moment(f.LastSeen), FirstNS: ns(f.FirstSeen), LastNS: ns(f.LastSeen),
+	}
+	var atomic MessageCounts
+	for op, m := range f.Messages {
+		if m.Count == 0 && m.Completed == 0 && m.Failed == 0 {
+			continue
+		}
+		n := MessageCounts{m.Count, m.Bytes, m.Completed, m.Failed, m.Imm, m.Inv}
+		op := flows.Operation(op)
+		s.Messages[op.String()] = n
+		if op == flows.OpCompareSwap || op == flows.OpFetchAdd {
+			atomic = atomic.plus(n)
+			s.Messages["atomic"] = atomic
+		}
+	}
+	if l := &f.Latency; l.Count > 0 {
+		s.Latency.Min, s.Latency.P50, s.Latency.P99, s.Latency.Max = span(l.Min), span(l.P50), span(l.P99), span(l.Max)
+	}
+	for _, v := range f.DSCP {
+		s.DSCP = append(s.DSCP, int(v))
+	}
+	if f.SrcPorts > 0 {
+		s.UDPSourcePort = &f.SrcPort
+	}
+	return s
+}
+
+func newFinding(f *flows.Finding) Finding {
+	check := f.Check()
+	n := Finding{
+		ID: f.ID.String(), Severity: f.Severity().String(), Title: check.Title, Summary: f.Summary, Explanation: check.Explain,
+		Rule: check.Rule, Try: check.Try, Count: max(f.Count, 1), Time: moment(f.Time), TimeNS: ns(f.Time),
+	}
+	if f.Conn != 0 {
+		n.Connection = &f.Conn
+		if f.HasStream {
+			stream := f.Direction.String()
+			n.Stream = &stream
+		}
+	}
+	if f.Frame != 0 {
+		n.Frame = &f.Frame
+	}
+	return n
+}
+
+func moment(t int64) *Moment {
+	if t == 0 {
+		return nil
+	}
+	m := Moment(t)
+	return &m
+}
+
+func ns(t int64) *int64 {
+	if t == 0 {
+		return nil
+	}
+	return &t
+}
+
+// span is a length of time. Clocks that jump back must not make it negative.
+func span(t int64) *int64 {
+	t = max(t, 0)
+	return &t
+}
+
+func known(n int) *int {
+	if n < 0 {
+		return nil
+	}
+	return &n
+}
+
+func vlan(id int) *int { return known(id) }
+
+func rate(bps float64) float64 {
+	if math.IsNaN(bps) || math.IsInf(bps, 0) || bps < 0 {
+		return 0
+	}
+	return math.Round(bps)
+}
+
+// list makes an empty list of a missing one: JSON shows it as [] and not as null.
+func list[T any](l []T) []T {
+	if l == nil {
+		return []T{}
+	}
+	return l
+}
