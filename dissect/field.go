@@ -29,6 +29,7 @@ type Field struct {
 	Kind   Kind
 	Values func(v uint64) string                             // what a value means; may be nil, may return ""
 	Get    func(p *Packet, frame []byte) (v uint64, ok bool) // for values that lie nowhere; else nil
+	When   func(p *Packet, frame []byte) bool                // what must hold besides the frame having the layer; else nil
 	Digits uint8                                             // hexadecimal digits where Wireshark shows more than Width needs
 }
 
@@ -112,7 +113,7 @@ func (f *Field) Uint(p *Packet, frame []byte) (v uint64, ok bool) {
 	if f.Get != nil {
 		return f.Get(p, frame)
 	}
-	if !p.Has(f.Layer) {
+	if !p.Has(f.Layer) || f.When != nil && !f.When(p, frame) {
 		return 0, false
 	}
 	bit := p.Offset(f.Layer)*8 + int(f.Bit)
@@ -149,7 +150,7 @@ func readBits(b []byte, bit, width int) (v uint64, ok bool) {
 // views' setters. ok is false where the frame has no such bytes or the field
 // lies nowhere.
 func (f *Field) Put(p *Packet, frame []byte, v uint64) (ok bool) {
-	if f.Get != nil || f.Width == 0 || f.Width > 64 || !p.Has(f.Layer) {
+	if f.Get != nil || f.Width == 0 || f.Width > 64 || !p.Has(f.Layer) || f.When != nil && !f.When(p, frame) {
 		return false
 	}
 	bit := p.Offset(f.Layer)*8 + int(f.Bit)
@@ -173,7 +174,7 @@ func (f *Field) Put(p *Packet, frame []byte, v uint64) (ok bool) {
 // IPv6Addr and Bytes. ok is false as for Uint; a field that the capture cut is
 // returned as far as it goes if it is of kind Bytes.
 func (f *Field) Raw(p *Packet, frame []byte) (raw []byte, ok bool) {
-	if f.Get != nil || !p.Has(f.Layer) || f.Bit&7 != 0 || f.Width&7 != 0 {
+	if f.Get != nil || !p.Has(f.Layer) || f.Bit&7 != 0 || f.Width&7 != 0 || f.When != nil && !f.When(p, frame) {
 		return nil, false
 	}
 	lo := p.Offset(f.Layer) + int(f.Bit>>3)
@@ -198,7 +199,7 @@ func (p *Packet) layerEnd(l Layer) int {
 	switch l {
 	case LayerFrame:
 		return int(p.CapLen)
-	case LayerPayload, LayerMAD, LayerCM, LayerIPCM:
+	case LayerPayload, LayerMAD, LayerIPCM:
 		return int(p.payload + p.payloadLen)
 	default:
 		return p.Offset(l) + l.Size()

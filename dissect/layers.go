@@ -21,9 +21,6 @@ const (
 	LayerUDP
 	LayerTCP
 	LayerBTH
-	LayerMAD
-	LayerCM // the 232 bytes behind the MAD header of a CM message
-	LayerIPCM
 
 	numBaseLayers
 )
@@ -40,6 +37,29 @@ const (
 	LayerAtomicAckETH
 	LayerImmDt
 	LayerIETH
+
+	endExtLayers
+)
+
+// What the payload holds where it is a management datagram (IBA 13.4): the
+// header that all share, behind it one of the CM messages (IBA 12.6), and in
+// the private data of some of those the header of the RDMA IP CM service
+// (annex A11).
+const (
+	LayerMAD Layer = endExtLayers + iota
+	LayerCMREQ
+	LayerCMMRA
+	LayerCMREJ
+	LayerCMREP
+	LayerCMRTU
+	LayerCMDREQ
+	LayerCMDREP
+	LayerCMSIDRREQ
+	LayerCMSIDRREP
+	LayerCMLAP
+	LayerCMAPR
+	LayerIPCM
+
 	LayerPayload
 	LayerICRC
 
@@ -66,9 +86,6 @@ var layerInfo = [numLayers]struct {
 	LayerUDP:          {"User Datagram Protocol", 8},
 	LayerTCP:          {"Transmission Control Protocol", 20},
 	LayerBTH:          {"Base Transport Header", 12},
-	LayerMAD:          {"Management Datagram", 24},
-	LayerCM:           {"Communication Management", 232},
-	LayerIPCM:         {"RDMA IP CM private data", 36},
 	LayerRDETH:        {"RDETH - Reliable Datagram Extended Transport Header", 4},
 	LayerXRCETH:       {"XRCETH - XRC Extended Transport Header", 4},
 	LayerDETH:         {"DETH - Datagram Extended Transport Header", 8},
@@ -79,6 +96,19 @@ var layerInfo = [numLayers]struct {
 	LayerAtomicAckETH: {"AtomicAckETH - Atomic ACK Extended Transport Header", 8},
 	LayerImmDt:        {"ImmDt - Immediate Data", 4},
 	LayerIETH:         {"IETH - Invalidate Extended Transport Header", 4},
+	LayerMAD:          {"Management Datagram", madHeaderSize},
+	LayerCMREQ:        {"CM REQ - Request for Communication", madDataSize},
+	LayerCMMRA:        {"CM MRA - Message Receipt Acknowledgment", madDataSize},
+	LayerCMREJ:        {"CM REJ - Reject", madDataSize},
+	LayerCMREP:        {"CM REP - Reply to Request for Communication", madDataSize},
+	LayerCMRTU:        {"CM RTU - Ready To Use", madDataSize},
+	LayerCMDREQ:       {"CM DREQ - Request for Communication Release", madDataSize},
+	LayerCMDREP:       {"CM DREP - Reply to Request for Communication Release", madDataSize},
+	LayerCMSIDRREQ:    {"CM SIDR_REQ - Service ID Resolution Request", madDataSize},
+	LayerCMSIDRREP:    {"CM SIDR_REP - Service ID Resolution Response", madDataSize},
+	LayerCMLAP:        {"CM LAP - Load Alternate Path", madDataSize},
+	LayerCMAPR:        {"CM APR - Alternate Path Response", madDataSize},
+	LayerIPCM:         {"RDMA IP CM Service", ipcmSize},
 	LayerPayload:      {"Payload", 0},
 	LayerICRC:         {"ICRC - Invariant CRC", 4},
 }

@@ -129,7 +129,7 @@ type OpInfo struct {
 	Layers    LayerSet // the same as a set
 	Len       int      // bytes of BTH and extension headers
 
-	offset [numLayers - numBaseLayers]uint8 // of each extension header from the BTH; 0 = absent
+	offset [endExtLayers - numBaseLayers]uint8 // of each extension header from the BTH; 0 = absent
 }
 
 // operation is a row of the table below: an operation of the low five bits,

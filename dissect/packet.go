@@ -159,10 +159,17 @@ func (p *Packet) Offset(l Layer) int {
 	switch {
 	case l < numBaseLayers:
 		return int(p.off[l])
-	case l < LayerPayload:
+	case l < endExtLayers:
 		return int(p.off[LayerBTH]) + int(opTable[p.Opcode].offset[l-numBaseLayers])
-	case l == LayerPayload:
+	case l == LayerMAD, l == LayerPayload:
 		return int(p.payload)
+	case l <= LayerCMAPR:
+		return int(p.payload) + madHeaderSize
+	case l == LayerIPCM:
+		if p.Has(LayerCMREQ) {
+			return int(p.payload) + madHeaderSize + cmREQPrivate
+		}
+		return int(p.payload) + madHeaderSize + cmSIDRREQPrivate
 	default:
 		return int(p.payload+p.payloadLen) + int(p.PadCount)
 	}
