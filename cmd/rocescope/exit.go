@@ -102,7 +102,7 @@ func collectExitCodes(err error, found map[ExitCode]bool) {
 		}
 		found[exitFailed] = true
 	default:
-		if err == errStdoutClosed {
+		if err == errStdoutClosed { //nolint:errorlint // the end of the tree: nothing is wrapped here
 			found[exitOK] = true
 			return
 		}

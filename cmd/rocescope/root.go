@@ -87,7 +87,7 @@ func errorLines(err error) []string {
 		}
 		return lines
 	}
-	if err != errInterrupted && errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) && !errors.Is(err, errInterrupted) {
 		return nil
 	}
 	return []string{err.Error()}
