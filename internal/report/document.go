@@ -23,6 +23,7 @@ type Capture struct {
 	CapturedBytes uint64   // as in the files
 	First, Last   int64    // nanoseconds since the Unix epoch; 0 = no packet had a time
 	LinkTypes     []string // in the order of their first packets
+	Matched       uint64   // packets that the filter selects; all of them without a filter
 	Truncated     uint64   // packets of which the capture kept a part only (snap length)
 	Malformed     uint64   // packets that contradict themselves
 	Dropped       uint64   // packets that the capturing program says it lost
@@ -37,7 +38,7 @@ type Capture struct {
 type Document struct {
 	Schema      string            `json:"schema"`
 	Capture     CaptureInfo       `json:"capture"`
-	Filter      *string           `json:"filter"` // what selected the content; null = everything
+	Filter      *string           `json:"filter"` // what selected everything below capture; null = nothing is left out
 	Protocols   Protocols         `json:"protocols"`
 	Opcodes     map[string]uint64 `json:"opcodes"` // packets by the opcode table's token
 	ICRC        ICRC              `json:"icrc"`
@@ -50,7 +51,8 @@ type Document struct {
 type CaptureInfo struct {
 	Files         []string `json:"files"`
 	Packets       uint64   `json:"packets"`
-	Bytes         uint64   `json:"bytes"` // on the wire
+	Matched       uint64   `json:"matched"` // of packets: those that the filter selects
+	Bytes         uint64   `json:"bytes"`   // on the wire
 	CapturedBytes uint64   `json:"captured_bytes"`
 	First         *Moment  `json:"first"`
 	Last          *Moment  `json:"last"`
@@ -309,7 +311,7 @@ func NewDocument(s *flows.Snapshot, c Capture) *Document {
 	d := &Document{
 		Schema: Schema,
 		Capture: CaptureInfo{
-			Files: list(c.Files), Packets: c.Packets, Bytes: c.Bytes, CapturedBytes: c.CapturedBytes,
+			Files: list(c.Files), Packets: c.Packets, Matched: c.Matched, Bytes: c.Bytes, CapturedBytes: c.CapturedBytes,
 			First: moment(c.First), Last: moment(c.Last), FirstNS: ns(c.First), LastNS: ns(c.Last),
 			LinkTypes: list(c.LinkTypes), Truncated: c.Truncated, Malformed: c.Malformed, Dropped: c.Dropped,
 			Errors: list(c.Errors), Interrupted: c.Interrupted, Limited: c.Limited,

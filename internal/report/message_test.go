@@ -67,7 +67,9 @@ func TestMessageList(t *testing.T) {
 				m := NewMessage(&f)
 				l.Add(&m)
 			}
-			l.Close(healthy())
+			if err := l.Close(healthy()); err != nil {
+				t.Fatal(err)
+			}
 			testkit.Golden(t, name, b.Bytes())
 			for _, line := range strings.Split(escapes.ReplaceAllString(b.String(), ""), "\n") {
 				if o.Width > 0 && len(line) > o.Width {
@@ -90,7 +92,9 @@ func TestLongMessageListIsWrittenAsItGoes(t *testing.T) {
 			t.Fatalf("%d messages are held back", held)
 		}
 	}
-	l.Close(healthy())
+	if err := l.Close(healthy()); err != nil {
+		t.Fatal(err)
+	}
 	if n := strings.Count(b.String(), "SUCCESS"); n != 3*messageBatch {
 		t.Errorf("%d lines", n)
 	}
@@ -98,7 +102,9 @@ func TestLongMessageListIsWrittenAsItGoes(t *testing.T) {
 
 func TestNoMessages(t *testing.T) {
 	var b bytes.Buffer
-	NewMessageList(&b, 0, TextOptions{}).Close(NewDocument(&flows.Snapshot{}, Capture{}))
+	if err := NewMessageList(&b, 0, TextOptions{}).Close(NewDocument(&flows.Snapshot{}, Capture{})); err != nil {
+		t.Fatal(err)
+	}
 	if b.String() != "  no messages\n" {
 		t.Errorf("%q", b.String())
 	}

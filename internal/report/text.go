@@ -76,6 +76,11 @@ func (t *summary) headline() {
 		what += " in " + Duration(time.Duration(*c.LastNS-*c.FirstNS))
 	}
 	parts := []string{what}
+	total := c.Packets
+	if t.d.Filter != nil {
+		parts = append(parts, Count(c.Matched)+" selected")
+		total = c.Matched
+	}
 	p := &t.d.Protocols
 	for _, n := range []struct {
 		count uint64
@@ -86,7 +91,7 @@ func (t *summary) headline() {
 		{p.InfiniBand, "InfiniBand"},
 		{p.IWARP, "iWARP"},
 	} {
-		if n.count == c.Packets && n.count > 0 {
+		if n.count == total && n.count > 0 {
 			parts = append(parts, "all "+n.name)
 		} else if n.count > 0 {
 			parts = append(parts, Count(n.count)+" "+n.name)
@@ -104,7 +109,7 @@ func (t *summary) headline() {
 		t.WriteString(strings.Replace(line, hidden, t.o.Style.paint(t.verdictPaint(), verdict), 1) + "\n")
 	}
 	if t.d.Filter != nil {
-		t.paragraph("", "Only what has packets that match: "+*t.d.Filter, dim)
+		t.paragraph("", "Only what has packets that the filter selects: "+*t.d.Filter, dim)
 	}
 }
 

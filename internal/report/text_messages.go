@@ -218,7 +218,7 @@ func (l *MessageList) layout() {
 }
 
 // Close writes what is held back, says which connection is which, and what had no room.
-func (l *MessageList) Close(d *Document) {
+func (l *MessageList) Close(d *Document) error {
 	l.flush()
 	if !l.wrote {
 		fmt.Fprintln(l.w, tableIndent+"no messages")
@@ -232,5 +232,6 @@ func (l *MessageList) Close(d *Document) {
 		t.section("Connections")
 		t.pairs(t.top())
 	}
-	l.w.Write(t.Bytes())
+	_, err := l.w.Write(t.Bytes())
+	return err
 }

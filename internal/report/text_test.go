@@ -91,7 +91,7 @@ func TestTop(t *testing.T) {
 func TestFilterIsNamed(t *testing.T) {
 	d := NewDocument(&flows.Snapshot{}, Capture{Files: []string{"x.pcap"}, Packets: 3, Filter: "flow.nak"})
 	got := render(t, d, TextOptions{})
-	if !strings.Contains(got, "that match: flow.nak") || !strings.Contains(got, "No packet of a connection matches") {
+	if !strings.Contains(got, "selects: flow.nak") || !strings.Contains(got, "No packet of a connection matches") {
 		t.Error(got)
 	}
 }
