@@ -70,15 +70,13 @@ func (w *mmapWindow) bytes() []byte {
 }
 
 // slide maps the file from the page that holds the window's start.
-func (w *mmapWindow) slide(min int) error {
+func (w *mmapWindow) slide(need int) error {
 	if err := w.unmap(); err != nil {
 		return err
 	}
-	start := w.pos &^ int64(os.Getpagesize()-1)
-	end := start + int64(w.span)
-	if need := w.pos + int64(min); need > end {
-		end = need
-	}
+	page := int64(os.Getpagesize() - 1)
+	start := w.pos &^ page
+	end := (max(start+int64(w.span), w.pos+int64(need)) + page) &^ page
 	if end > w.length {
 		end = w.length
 	}
