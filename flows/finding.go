@@ -61,6 +61,8 @@ type Check struct {
 	Explain  string // what it means, in plain words
 	Rule     string // what it rests on: the specification's section
 	Try      string // what to do about it
+
+	text func(f *Finding) string // the summary
 }
 
 // Finding is one occurrence of a check, or several of them folded into one.
@@ -72,7 +74,10 @@ type Finding struct {
 	Frame     uint64 // the first frame that proves it
 	Time      int64  // of that frame
 	Count     uint64
-	Summary   string // one sentence with the numbers
+	Last      uint64    // the last frame that proves it
+	Args      [4]uint64 // the numbers behind the summary; what they are is the check's affair
+	Where     string    // of findings outside the connections: between whom
+	Summary   string    // one sentence with the numbers
 }
 
 // Severity returns that of the finding's check.
@@ -82,4 +87,4 @@ func (f *Finding) Severity() Severity { return checks[f.ID].Severity }
 func (f *Finding) Check() *Check { return &checks[f.ID] }
 
 // Checks returns the check table in order. The slice is not to be changed.
-func Checks() []Check { return checks }
+func Checks() []Check { return checks[:] }

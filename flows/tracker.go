@@ -18,8 +18,361 @@ type Sink struct {
 	Connection func(*Connection) // final records of connections that were evicted
 }
 
-// Options set a tracker's bounds and checks. The zero value is good.
+// Options set a tracker's bounds. The zero value is good.
 type Options struct {
 	Sink           Sink
-	MaxConnections int // beyond it the longest idle is evicted; 0 = 4 Mi
+	MaxConnections int // beyond it the longest idle are evicted; 0 = 4 Mi
+	MaxFindings    int // distinct findings kept; 0 = 64 Ki
+}
+
+// Tracker follows all connections of a capture. It serves one goroutine.
+type Tracker struct {
+	opt Options
+
+	idx    index
+	slab   [][]conn // chunks that never move
+	free   []uint32
+	live   int
+	lastID uint32
+	open   []inflight // open[0] is not used
+	openFree,
+	openLive uint32
+	extras     []*extras // extras[0] is not used
+	extrasFree []uint32
+
+	groups     map[hostPair]*group
+	held       int // packets held for want of the other side
+	handshakes *handshakes
+	events     []handshakeEvent
+	announced  map[QPName]*announcement
+	findings   findingSet
+	replaying  bool
+	histograms int
+
+	packets   uint64
+	protocols ProtocolCounts
+	opcodes   [256]uint64
+	icrc      [4]uint64
+	evicted   uint64
+	now       int64 // newest time stamp
+	batch     [lookahead]lookup
+}
+
+// lookahead is how many packets are looked up before the first of them is
+// tracked, so that their cache misses overlap.
+const lookahead = 32
+
+type lookup struct {
+	key  streamKey
+	hash uint64
+	ok   bool
+}
+
+const chunkBits = 10
+
+// New returns a tracker.
+func New(opt Options) *Tracker {
+	if opt.MaxConnections == 0 {
+		opt.MaxConnections = 4 << 20
+	}
+	if opt.MaxFindings == 0 {
+		opt.MaxFindings = 64 << 10
+	}
+	return &Tracker{
+		opt: opt, idx: newIndex(),
+		open: make([]inflight, 1), extras: make([]*extras, 1),
+		groups:     map[hostPair]*group{},
+		handshakes: newHandshakes(handshakeLimits{}),
+		announced:  map[QPName]*announcement{},
+		findings:   newFindingSet(),
+	}
+}
+
+func (t *Tracker) conn(slot uint32) *conn { return &t.slab[slot>>chunkBits][slot&(1<<chunkBits-1)] }
+
+// Track follows a batch of packets.
+func (t *Tracker) Track(b *Batch) {
+	for lo := 0; lo < len(b.Packets); lo += lookahead {
+		hi := min(lo+lookahead, len(b.Packets))
+		for i := lo; i < hi; i++ {
+			t.prepare(&b.Packets[i], &t.batch[i-lo])
+		}
+		for i := lo; i < hi; i++ {
+			t.touch(&t.batch[i-lo])
+		}
+		for i := lo; i < hi; i++ {
+			b.Marks[i] = Mark{}
+			t.packet(&b.Packets[i], b.Data[i], &b.Marks[i], &t.batch[i-lo])
+		}
+	}
+}
+
+// prepare computes the key of a packet that can belong to a connection.
+func (t *Tracker) prepare(p *dissect.Packet, l *lookup) {
+	l.ok = p.IsTransport() && p.DestQP > 1
+	if !l.ok {
+		return
+	}
+	l.key = streamKey{dst: p.Dst, dstQPN: p.DestQP, vlan: int16(p.VLAN()), srcQPN: noSource}
+	if p.Op().Transport == dissect.UD {
+		l.key.src, l.key.srcQPN = p.Src, p.SrcQP
+	}
+	l.hash = t.idx.hash(&l.key)
+}
+
+// touch brings the index slot and the connection into the cache.
+func (t *Tracker) touch(l *lookup) {
+	if !l.ok {
+		return
+	}
+	if r := t.idx.slots[l.hash&uint64(len(t.idx.slots)-1)]; r > deletedRef {
+		_ = t.conn(r.slot()).flags
+	}
+}
+
+func (t *Tracker) packet(p *dissect.Packet, frame []byte, m *Mark, l *lookup) {
+	t.packets++
+	if p.Time > t.now {
+		t.now = p.Time
+	}
+	switch p.Proto {
+	case dissect.ProtoRoCEv2:
+		t.protocols.RoCEv2++
+	case dissect.ProtoRoCEv1:
+		t.protocols.RoCEv1++
+	case dissect.ProtoInfiniBand:
+		t.protocols.InfiniBand++
+	case dissect.ProtoTCP:
+		t.handshake(p, frame)
+		return
+	case dissect.ProtoPause:
+		t.protocols.PFC++
+		return
+	default:
+		t.protocols.Other++
+		return
+	}
+	if !p.Has(dissect.LayerBTH) {
+		return
+	}
+	t.opcodes[p.Opcode]++
+	if p.Has(dissect.LayerICRC) {
+		t.icrc[p.ICRC]++
+	}
+	if p.ECN() == 3 {
+		m.Bits |= MarkCE
+	}
+	if p.ICRC == dissect.ICRCInvalid {
+		m.Bits |= MarkBadICRC
+		t.damaged(p, l, m)
+		return
+	}
+	op := p.Op()
+	if p.Has(dissect.LayerMAD) {
+		if op.Transport == dissect.UD && p.MAD(frame).Class() == dissect.ClassCM {
+			t.protocols.CM++
+		}
+		t.handshake(p, frame)
+		return
+	}
+	if op.Family == dissect.Congestion {
+		t.protocols.CNP++
+		m.Bits |= MarkCNP
+	}
+	if !l.ok || op.Transport == dissect.RD || op.Transport == dissect.Manufacturer {
+		return
+	}
+	ref := t.idx.find(t, &l.key, l.hash)
+	if p.TVer() != 0 || op.Family == dissect.Reserved {
+		t.illegalHeader(p, m, ref)
+		return
+	}
+	if ref == 0 {
+		if op.Family == dissect.Congestion {
+			return // nothing is known of the QP that it slows down
+		}
+		ref = t.newStream(p, l)
+	}
+	c := t.conn(ref.slot())
+	if c.flags&connProvisional != 0 {
+		t.hold(ref, p, frame, m)
+		return
+	}
+	t.track(c, ref.direction(), p, frame, m)
+}
+
+// track is a packet's way once its connection is known.
+func (t *Tracker) track(c *conn, d Direction, p *dissect.Packet, frame []byte, m *Mark) {
+	s := &c.stream[d]
+	m.Conn, m.Direction = c.id, d
+	first := s.flags&streamSeen == 0
+	if first {
+		t.firstOfStream(c, d, p)
+	}
+	s.packets++
+	s.bytes += uint64(p.WireLen)
+	s.payload += uint64(p.PayloadLen())
+	c.flags |= connUsed
+	if m.Bits&MarkCE != 0 {
+		t.rare(c).stream[d].ECNCE++
+	}
+	if s.dscp != p.DSCP() || s.srcPort != p.SrcPort {
+		t.attributes(c, d, p)
+	}
+	copied := t.sameIPID(s, p, first)
+	switch op := p.Op(); {
+	case op.Family == dissect.Congestion:
+		t.rare(c).stream[d].CNPs++
+	case op.Role == dissect.Request:
+		m.Bits |= MarkRequest
+		t.request(c, d, p, frame, m, copied)
+	case op.Role == dissect.Response:
+		m.Bits |= MarkResponse
+		t.response(c, d, p, frame, m, copied)
+	}
+	s.lastSeen = p.Time
+	if c.flags&connProvisional == 0 && m.Bits&(MarkNAK|MarkRNR|MarkCNP) == 0 {
+		t.lengths(c, d, p, m)
+	}
+}
+
+// ipidVerdict is what the IPv4 identification says of a packet.
+type ipidVerdict uint8
+
+const (
+	ipidSilent ipidVerdict = iota // does not run, or no IPv4
+	ipidNew                       // later than all before: sent anew
+	ipidOld                       // not later: a copy, or overtaken
+)
+
+// sameIPID follows a sender's IPv4 identification. Where it counts up, a
+// retransmission has a new one and a copy made by the network the old one.
+func (t *Tracker) sameIPID(s *stream, p *dissect.Packet, first bool) ipidVerdict {
+	if !p.Has(dissect.LayerIPv4) {
+		return ipidSilent
+	}
+	if first {
+		s.ipid = p.IPID
+		return ipidSilent
+	}
+	step := int16(p.IPID - s.ipid)
+	switch {
+	case step > 0:
+		s.ipid = p.IPID
+		if s.ipidRuns < 255 {
+			s.ipidRuns++
+		}
+	case step == 0 && p.IPID == 0:
+		s.ipidRuns = 0
+	}
+	if s.ipidRuns < 3 {
+		return ipidSilent
+	}
+	if step > 0 {
+		return ipidNew
+	}
+	return ipidOld
+}
+
+// Finish settles everything that waited for more packets. Call it once, when
+// there are none.
+func (t *Tracker) Finish() {
+	t.settlePairs()
+	t.eachConn(func(c *conn) { t.settle(c) })
+	t.announcedWithoutData()
+}
+
+// eachConn calls f for every live connection in the order of the slab.
+func (t *Tracker) eachConn(f func(*conn)) {
+	for _, chunk := range t.slab {
+		for i := range chunk {
+			if chunk[i].flags&connLive != 0 {
+				f(&chunk[i])
+			}
+		}
+	}
+}
+
+// newConn returns a fresh connection.
+func (t *Tracker) newConn() (slot uint32, c *conn) {
+	if t.live >= t.opt.MaxConnections {
+		t.evict()
+	}
+	if n := len(t.free); n > 0 {
+		slot = t.free[n-1]
+		t.free = t.free[:n-1]
+	} else {
+		n := len(t.slab)
+		if n == 0 || len(t.slab[n-1]) == cap(t.slab[n-1]) {
+			t.slab = append(t.slab, make([]conn, 0, 1<<chunkBits))
+			n++
+		}
+		chunk := &t.slab[n-1]
+		*chunk = (*chunk)[:len(*chunk)+1]
+		slot = uint32((n-1)<<chunkBits + len(*chunk) - 1)
+	}
+	t.live++
+	t.lastID++
+	c = t.conn(slot)
+	*c = conn{id: t.lastID, flags: connLive}
+	return slot, c
+}
+
+// enter puts the stream in direction d of a connection into the index.
+func (t *Tracker) enter(slot uint32, d Direction) {
+	k := t.conn(slot).key(d)
+	t.idx.insert(t, refOf(slot, d), t.idx.hash(&k))
+}
+
+// leave takes it out.
+func (t *Tracker) leave(slot uint32, d Direction) {
+	k := t.conn(slot).key(d)
+	t.idx.remove(refOf(slot, d), t.idx.hash(&k))
+}
+
+// newStream makes a connection for a packet that belongs to none.
+func (t *Tracker) newStream(p *dissect.Packet, l *lookup) streamRef {
+	op := p.Op()
+	dst := endpoint{addr: p.Dst, qpn: p.DestQP, vlan: l.key.vlan}
+	src := endpoint{addr: p.Src, qpn: noSource, vlan: l.key.vlan}
+	if op.Transport == dissect.UD {
+		src.qpn = p.SrcQP
+		return t.newDatagramStream(p, src, dst)
+	}
+	if ref := t.announcedStream(p, dst); ref != 0 {
+		return ref
+	}
+	slot, c := t.newConn()
+	c.transport = op.Transport
+	c.end = [2]endpoint{src, dst}
+	c.firstSeen, c.firstNum = p.Time, p.Number
+	t.enter(slot, AToB)
+	if op.Transport == dissect.UC {
+		c.flags |= connNoHold // nobody answers: there is nothing to find the other side by
+		return refOf(slot, AToB)
+	}
+	t.seekPartner(slot, c)
+	return refOf(slot, AToB)
+}
+
+func (t *Tracker) newDatagramStream(p *dissect.Packet, src, dst endpoint) streamRef {
+	slot, c := t.newConn()
+	c.transport = dissect.UD
+	c.end = [2]endpoint{src, dst}
+	c.evidence = ByDETH
+	c.firstSeen, c.firstNum = p.Time, p.Number
+	t.announcedDatagram(c)
+	t.enter(slot, AToB)
+	return refOf(slot, AToB)
+}
+
+// firstOfStream notes what the first packet of a direction tells.
+func (t *Tracker) firstOfStream(c *conn, d Direction, p *dissect.Packet) {
+	s := &c.stream[d]
+	s.flags |= streamSeen
+	s.firstSeen = p.Time
+	s.dscp, s.srcPort = p.DSCP(), p.SrcPort
+	if c.firstSeen == 0 || p.Number < c.firstNum {
+		c.firstSeen, c.firstNum = p.Time, p.Number
+	}
 }

@@ -1,0 +1,283 @@
+package flows
+
+import (
+	"slices"
+
+	"github.com/rocescope/rocescope/dissect"
+)
+
+// gap is a run of request PSNs that later ones passed by.
+type gap struct {
+	from, to dissect.PSN // to is not part of it
+	time     int64
+	frame    uint64
+	naked    bool // its responder asked for it
+	acked    bool // its responder acknowledged beyond it
+}
+
+// maxGaps bounds the gaps remembered per stream; beyond it the oldest is
+// settled by what is known.
+const maxGaps = 64
+
+// openGap notes that the PSNs from the expected one up to p's are missing.
+func (t *Tracker) openGap(c *conn, d Direction, from dissect.PSN, p *dissect.Packet, m *Mark) {
+	x := t.rare(c)
+	m.Bits |= MarkAfterGap
+	x.stream[d].OutOfOrder++
+	if len(x.gaps[d]) >= maxGaps {
+		t.settleGap(c, d, &x.gaps[d][0])
+		x.gaps[d] = slices.Delete(x.gaps[d], 0, 1)
+	}
+	g := gap{from: from, to: p.PSN, time: p.Time, frame: p.Number}
+	x.gaps[d] = append(x.gaps[d], g)
+	t.report(findPSNGap, c, d, p, m, uint64(p.PSN.Sub(from)), uint64(from))
+}
+
+// gapBefore reports whether PSNs before p are missing.
+func (t *Tracker) gapBefore(c *conn, d Direction, p dissect.PSN) bool {
+	x := t.extrasOf(c)
+	return x != nil && len(x.gaps[d]) > 0 && x.gaps[d][0].from.Before(p)
+}
+
+// gapAt returns the gap that holds a PSN.
+func (t *Tracker) gapAt(c *conn, d Direction, p dissect.PSN) *gap {
+	x := t.extrasOf(c)
+	if x == nil {
+		return nil
+	}
+	for i := range x.gaps[d] {
+		if g := &x.gaps[d][i]; !p.Before(g.from) && p.Before(g.to) {
+			return g
+		}
+	}
+	return nil
+}
+
+// fillGap takes a PSN out of the gaps; false where it was in none.
+func (t *Tracker) fillGap(c *conn, d Direction, p dissect.PSN) bool {
+	g := t.gapAt(c, d, p)
+	if g == nil {
+		return false
+	}
+	x := t.extras[c.extras]
+	rest := *g
+	rest.from = p.Add(1)
+	g.to = p
+	at := 0
+	for i := range x.gaps[d] {
+		if &x.gaps[d][i] == g {
+			at = i
+		}
+	}
+	if rest.from != rest.to {
+		x.gaps[d] = slices.Insert(x.gaps[d], at+1, rest)
+	}
+	if x.gaps[d][at].from == x.gaps[d][at].to {
+		x.gaps[d] = slices.Delete(x.gaps[d], at, at+1)
+	}
+	return true
+}
+
+// settleGap says what became of packets that never came.
+func (t *Tracker) settleGap(c *conn, d Direction, g *gap) {
+	n := uint64(g.to.Sub(g.from))
+	s := &t.rare(c).stream[d]
+	switch {
+	case g.acked && !g.naked:
+		s.CaptureLost += n
+		t.reportAt(findCaptureLoss, c, d, g.frame, g.time, n, uint64(g.from))
+	case g.naked, c.transport == dissect.UC, c.transport == dissect.UD:
+		s.LostBeforeTap += n
+	default:
+		s.Ambiguous += n
+	}
+}
+
+// verdict is what a packet with a PSN that was passed before turns out to be.
+type verdict uint8
+
+const (
+	sentAgain verdict = iota // by its requester
+	copied                   // by the network or the capture
+	late                     // overtaken on the way
+)
+
+// again takes a request below the expected PSN: sent again, copied on the way,
+// or late.
+func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipidVerdict) {
+	h := &c.half[d]
+	x := t.rare(c)
+	s := &x.stream[d]
+	missing := t.gapAt(c, d, p.PSN) != nil
+	v, cause := t.judge(c, d, p, missing, id)
+	switch v {
+	case copied:
+		s.Duplicates++
+		s.NetworkDuplicates++
+		m.Bits |= MarkDuplicate
+		t.report(findNetworkDuplicate, c, d, p, m, uint64(p.PSN))
+		h.flags &^= halfResending
+		return
+	case late:
+		s.Reordered++
+		m.Bits |= MarkReordered
+		t.report(findReordered, c, d, p, m, uint64(p.PSN), uint64(h.next.Sub(p.PSN)))
+	case sentAgain:
+		m.Bits |= MarkRetransmission
+		if !missing {
+			s.Duplicates++
+		}
+		s.RetransmittedPackets++
+		s.RetransmittedBytes += uint64(p.WireLen)
+		running := h.flags&halfResending != 0 && p.PSN == h.resendNext
+		if !running {
+			s.Retransmissions[cause]++
+			t.resendRun(c, d, p, m, cause)
+		}
+		if missing {
+			s.LostBeforeTap++
+		}
+		h.resendRun = cause
+		h.resendNext = p.PSN.Add(1)
+		h.flags |= halfResending
+	}
+	if missing {
+		t.fillGap(c, d, p.PSN)
+		i := t.place(c, d, p, m)
+		f := &t.open[i]
+		if p.Op().Family == dissect.Read {
+			n, _ := t.span(c, d, p)
+			f.end = p.PSN.Add(n)
+			t.fillSpan(c, d, p.PSN, n)
+			h.resendNext = f.end
+			f.Segments = 1
+			h.depth++
+		} else if f.needsAnswer() {
+			h.depth++
+		}
+		t.sent(c, d, i, p, m)
+		t.joinParts(c, d, i)
+		if prev, _ := t.find(h, p.PSN); prev != 0 {
+			t.joinParts(c, d, prev)
+		}
+		if v == sentAgain {
+			if _, i := t.find(h, p.PSN); i != 0 {
+				t.open[i].Resends++
+			}
+		}
+		t.endUnacknowledged(c, d)
+		return
+	}
+	_, i := t.find(h, p.PSN)
+	if i == 0 {
+		return // settled long ago
+	}
+	f := &t.open[i]
+	if !f.psn.Before(p.PSN) {
+		f.round++
+	}
+	f.psn = p.PSN
+	f.Resends++
+	f.LastSent, f.LastFrame = p.Time, p.Number
+	f.WireBytes += uint64(p.WireLen)
+	switch cause {
+	case CauseTimeout:
+		f.flags |= haveTimedOut
+	case CauseRNR:
+		f.flags |= haveRNR
+	}
+	m.Bits |= MarkMessage
+	m.Message, m.Round = f.Index, f.round
+	if f.Op == OpRead && p.Op().Family == dissect.Read {
+		h.resendNext = f.end
+		t.resumeRead(c, d, f, p, m)
+	}
+}
+
+// fillSpan takes the PSNs of a READ's answers out of the gaps: they were never
+// requests.
+func (t *Tracker) fillSpan(c *conn, d Direction, first dissect.PSN, n int) {
+	for k := 1; k < n; k++ {
+		t.fillGap(c, d, first.Add(k))
+	}
+}
+
+// judge tells a retransmission from a copy and from a late packet, and a
+// retransmission's cause.
+func (t *Tracker) judge(c *conn, d Direction, p *dissect.Packet, missing bool, id ipidVerdict) (verdict, Cause) {
+	h := &c.half[d]
+	if c.transport == dissect.UC { // nobody sends again
+		if missing {
+			return late, 0
+		}
+		return copied, 0
+	}
+	if id == ipidOld {
+		if missing {
+			return late, 0
+		}
+		return copied, 0
+	}
+	switch {
+	case h.flags&halfResending != 0 && p.PSN == h.resendNext:
+		return sentAgain, h.resendRun
+	case h.nak.kind == nakSequence && !p.PSN.After(h.nak.psn):
+		return sentAgain, CauseNAK
+	case h.nak.kind == nakRNR && !p.PSN.After(h.nak.psn):
+		return sentAgain, CauseRNR
+	case h.flags&halfAckSeen != 0 && p.PSN.Before(h.acked) && !t.unanswered(h, p.PSN):
+		if id == ipidSilent && p.Time-h.lastReq < t.quick(c, d) {
+			return copied, 0
+		}
+		return sentAgain, CauseSpurious
+	case id == ipidNew:
+		return sentAgain, CauseTimeout
+	}
+	if p.Time-h.lastReq < t.quick(c, d) {
+		if missing {
+			return late, 0
+		}
+		return copied, 0
+	}
+	return sentAgain, CauseTimeout
+}
+
+// unanswered reports whether the PSN is of a READ or atomic that still waits
+// for its answer.
+func (t *Tracker) unanswered(h *half, p dissect.PSN) bool {
+	_, i := t.find(h, p)
+	return i != 0 && t.open[i].needsAnswer()
+}
+
+// defaultQuick is taken for half a round trip where none was measured.
+const defaultQuick = 50_000
+
+// quick is a time in which no requester sends again: half of the shortest
+// round trip seen.
+func (t *Tracker) quick(c *conn, d Direction) int64 {
+	if x := t.extrasOf(c); x != nil && x.lat[d] != nil && x.lat[d].rtt > 0 {
+		return x.lat[d].rtt / 2
+	}
+	return defaultQuick
+}
+
+// resendRun takes the first packet of a run that is sent again: it says where
+// the loss was, and ends the NAK that it answers.
+func (t *Tracker) resendRun(c *conn, d Direction, p *dissect.Packet, m *Mark, cause Cause) {
+	h := &c.half[d]
+	x := t.rare(c)
+	switch cause {
+	case CauseRNR:
+		x.stream[d.Reverse()].RNRWait += duration(p.Time - h.nak.time)
+		t.checkRNRWait(c, d, p, m)
+		h.nak.kind = nakNone
+		t.report(findRetransmission, c, d, p, m, uint64(cause), uint64(p.PSN))
+	case CauseNAK:
+		h.nak.kind = nakNone
+		t.report(findRetransmission, c, d, p, m, uint64(cause), uint64(p.PSN))
+	case CauseTimeout:
+		t.report(findTimeout, c, d, p, m, uint64(p.PSN), uint64(p.Time-h.lastReq))
+	case CauseSpurious:
+		t.report(findSpurious, c, d, p, m, uint64(p.PSN))
+	}
+}

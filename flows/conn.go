@@ -1,0 +1,163 @@
+package flows
+
+import "github.com/rocescope/rocescope/dissect"
+
+// conn is the hot record of a connection: what nearly every packet needs, and
+// no pointers. What only some connections need lies in extras.
+type conn struct {
+	id        uint32
+	extras    uint32 // index in Tracker.extras; 0 = none
+	transport dissect.Transport
+	evidence  Evidence
+	flags     connFlags
+	end       [2]endpoint
+	half      [2]half   // by the direction of its requests
+	stream    [2]stream // by direction
+	firstSeen int64
+	firstNum  uint64
+}
+
+type connFlags uint16
+
+const (
+	connLive        connFlags = 1 << iota // the slot is in use
+	connProvisional                       // its other side is still looked for: packets are held, nothing goes out
+	connDisconnect                        // DREQ seen
+	connClosed                            // DREP seen, or replaced by a newer connection of the same QPs
+	connMidStart                          // began before the capture, as far as seen
+	connNoHold                            // no use in looking for its other side
+	connUsed                              // at least one packet of its own
+)
+
+// endpoint is one queue pair. A connection whose other side is not known has
+// qpn noSource there.
+type endpoint struct {
+	addr dissect.Addr
+	qpn  uint32
+	vlan int16
+}
+
+func (e *endpoint) name() QPName { return QPName{Addr: e.addr, VLAN: int(e.vlan), QPN: e.qpn} }
+
+// half is one requester's side of a connection: the requests that it sends and
+// what their responder answers. PSNs are the requester's.
+type half struct {
+	flags     halfFlags
+	first     dissect.PSN // first request seen, or announced
+	next      dissect.PSN // one behind the highest request seen
+	acked     dissect.PSN // everything before it is acknowledged
+	lastReq   int64       // time of the newest request, resends included
+	lastResp  int64
+	reqFrame  uint64 // first request: the requester is in RTS
+	respFrame uint64 // first answer: the responder is at least in RTR
+	index     uint32 // messages begun
+	head      uint32 // oldest open message in Tracker.open; 0 = none
+	tail      uint32
+	sending   uint32 // the message that is not yet sent whole
+	msn       dissect.MSN
+	prevOp    dissect.Opcode // of the newest request in order
+	depth     uint8          // READs and atomics open
+	maxDepth  uint8
+	mtu       uint8 // path MTU code 1…5, 0 unknown
+	openCount uint16
+	maxOpen   uint16
+	// go-back-N: what comes next if the running resend goes on, and why it runs
+	resendNext dissect.PSN
+	resendRun  Cause
+	nak        lastNAK
+}
+
+type halfFlags uint16
+
+const (
+	halfRequests  halfFlags = 1 << iota // a request was seen
+	halfResponses                       // an answer was seen
+	halfResending                       // resendNext is valid
+	halfSpanOpen                        // the newest READ's span is not known for want of the MTU
+	halfDead                            // a fatal NAK, or presumed retry exhaustion
+	halfAckSeen                         // acked is from an answer
+	halfMSN                             // msn is from an answer
+	halfMidStart                        // began in the middle of a message
+	halfAnnounced                       // first is from a handshake
+)
+
+// lastNAK is the newest NAK or RNR NAK that no resend has answered yet.
+type lastNAK struct {
+	psn   dissect.PSN
+	kind  nakKind
+	timer uint8
+	time  int64
+	frame uint64
+}
+
+type nakKind uint8
+
+const (
+	nakNone nakKind = iota
+	nakSequence
+	nakRNR
+)
+
+// stream is what one direction has carried: the counters that nearly every
+// stream needs. Rare ones are in extras.
+type stream struct {
+	packets   uint64
+	bytes     uint64
+	payload   uint64
+	msgBytes  uint64
+	messages  uint32 // of operation op
+	completed uint32
+	acks      uint32
+	lastSeen  int64
+	firstSeen int64
+	ipid      uint16 // newest IPv4 identification
+	srcPort   uint16
+	op        Operation
+	dscp      uint8
+	ipidRuns  uint8 // how surely the identification counts up
+	flags     streamFlags
+}
+
+type streamFlags uint8
+
+const (
+	streamOp   streamFlags = 1 << iota // op is set
+	streamSeen                         // a packet was seen
+)
+
+// key returns the key of the stream in direction d: it goes to the other end.
+func (c *conn) key(d Direction) streamKey {
+	dst := &c.end[d.Reverse()]
+	k := streamKey{dst: dst.addr, dstQPN: dst.qpn, vlan: dst.vlan, srcQPN: noSource}
+	if c.transport == dissect.UD {
+		k.src, k.srcQPN = c.end[d].addr, c.end[d].qpn
+	}
+	return k
+}
+
+func (c *conn) hasKey(d Direction, k *streamKey) bool {
+	dst := &c.end[d.Reverse()]
+	if dst.qpn != k.dstQPN || dst.addr != k.dst || dst.vlan != k.vlan {
+		return false
+	}
+	if k.srcQPN == noSource {
+		return c.transport != dissect.UD
+	}
+	return c.transport == dissect.UD && c.end[d].qpn == k.srcQPN && c.end[d].addr == k.src
+}
+
+// paired reports whether both queue pairs are known.
+func (c *conn) paired() bool { return c.end[0].qpn != noSource && c.end[1].qpn != noSource }
+
+// mtuBytes is the requester's path MTU, 0 where it is not known.
+func (h *half) mtuBytes() int { return dissect.MTUBytes(h.mtu) }
+
+// mtuCode is the reverse of dissect.MTUBytes, 0 for what is no path MTU.
+func mtuCode(n int) uint8 {
+	for code := uint8(1); code <= 5; code++ {
+		if dissect.MTUBytes(code) == n {
+			return code
+		}
+	}
+	return 0
+}

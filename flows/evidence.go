@@ -1,0 +1,227 @@
+package flows
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rocescope/rocescope/dissect"
+)
+
+// announcement is a pair of queue pairs that a handshake named, from then on
+// until another handshake names one of them again.
+type announcement struct {
+	handshakeEvent
+	slot uint32 // of the connection, once it had a packet
+	used bool
+	refs int // table entries that point here
+}
+
+// maxAnnounced bounds the queue pairs that are remembered from handshakes.
+const maxAnnounced = 1 << 20
+
+// handshake follows a management datagram or a TCP segment.
+func (t *Tracker) handshake(p *dissect.Packet, frame []byte) {
+	before := t.handshakes.socketPackets()
+	t.events = t.handshakes.packet(p, frame, t.events[:0])
+	if p.Proto == dissect.ProtoTCP {
+		if t.handshakes.socketPackets() == before {
+			t.protocols.Other++
+		} else {
+			// Packets before the exchange was recognised were counted as other.
+			n := t.handshakes.socketPackets() - before
+			t.protocols.SocketExchange += n
+			t.protocols.Other -= n - 1
+		}
+	}
+	for i := range t.events {
+		t.event(&t.events[i])
+	}
+}
+
+func (t *Tracker) event(e *handshakeEvent) {
+	switch e.Kind {
+	case evPair:
+		t.announce(e)
+	case evEstablished:
+		if a := t.announcementOf(e); a != nil && a.used {
+			t.rare(t.conn(a.slot)).established = e.Time
+		}
+	case evRejected:
+		t.reportEvent(findRejected, e, uint64(e.Reason))
+	case evDisconnectRequest, evDisconnected:
+		t.disconnect(e)
+	case evResent:
+		t.reportEvent(findCMResent, e, uint64(e.Message))
+	}
+}
+
+func announcedKey(n QPName) QPName { n.VLAN = -1; return n }
+
+func (t *Tracker) announcementOf(e *handshakeEvent) *announcement {
+	if e.HasA {
+		if a := t.announced[announcedKey(e.A)]; a != nil {
+			return a
+		}
+	}
+	if e.HasB {
+		return t.announced[announcedKey(e.B)]
+	}
+	return nil
+}
+
+// announce takes a pair of queue pairs from a handshake. What was known of
+// either ends: its number is in use anew.
+func (t *Tracker) announce(e *handshakeEvent) {
+	if old := t.announcementOf(e); old != nil && e.By == BySocket && !old.used && old.A == e.A && old.B == e.B {
+		old.handshakeEvent = *e // told twice, as perftest does to synchronise
+		return
+	}
+	t.supersede(e.A)
+	t.supersede(e.B)
+	if len(t.announced) >= maxAnnounced {
+		for k, a := range t.announced { // any of them: a table this full is a scan
+			t.unannounce(k, a)
+			break
+		}
+	}
+	a := &announcement{handshakeEvent: *e, refs: 2}
+	t.announced[announcedKey(e.A)] = a
+	t.announced[announcedKey(e.B)] = a
+}
+
+func (t *Tracker) unannounce(k QPName, a *announcement) {
+	delete(t.announced, k)
+	if a.refs--; a.refs == 0 && !a.used {
+		t.reportEvent(findNoData, &a.handshakeEvent)
+	}
+}
+
+// supersede ends the connection of a queue pair whose number a new handshake
+// names.
+func (t *Tracker) supersede(n QPName) {
+	if a := t.announced[announcedKey(n)]; a != nil {
+		t.unannounce(announcedKey(n), a)
+		if a.used {
+			t.close(a.slot)
+		}
+		return
+	}
+	k := streamKey{dst: n.Addr, dstQPN: n.QPN, vlan: int16(n.VLAN), srcQPN: noSource}
+	if ref := t.idx.find(t, &k, t.idx.hash(&k)); ref != 0 {
+		t.close(ref.slot())
+	}
+}
+
+// announcedStream makes the connection of a packet whose destination a
+// handshake named; 0 where none did.
+func (t *Tracker) announcedStream(p *dissect.Packet, dst endpoint) streamRef {
+	a := t.announced[announcedKey(dst.name())]
+	if a == nil || a.used && t.conn(a.slot).flags&connClosed == 0 && t.conn(a.slot).end[0].vlan == dst.vlan {
+		return 0
+	}
+	if a.used { // the same pair in another VLAN
+		return 0
+	}
+	d := AToB
+	if announcedKey(a.A) == announcedKey(dst.name()) {
+		d = BToA
+	}
+	a.used = true
+	var c *conn
+	a.slot, c = t.newConn()
+	c.transport = p.Op().Transport
+	c.end = [2]endpoint{{a.A.Addr, a.A.QPN, dst.vlan}, {a.B.Addr, a.B.QPN, dst.vlan}}
+	c.firstSeen, c.firstNum = p.Time, p.Number
+	t.fromAnnouncement(c, a)
+	t.enter(a.slot, AToB)
+	if c.end[0] != c.end[1] {
+		t.enter(a.slot, BToA)
+	}
+	return refOf(a.slot, d)
+}
+
+// fromAnnouncement copies what a handshake told of both sides.
+func (t *Tracker) fromAnnouncement(c *conn, a *announcement) {
+	c.evidence = a.By
+	x := t.rare(c)
+	x.why = a.Why
+	x.neg = [2]Negotiated{a.NegA, a.NegB}
+	x.serviceID = a.ServiceID
+	for d, known := range [2]bool{a.HasPSNA, a.HasPSNB} {
+		h := &c.half[d]
+		h.mtu = mtuCode(x.neg[d].PathMTU)
+		if known && c.transport != dissect.UD {
+			psn := x.neg[d].StartPSN
+			h.first, h.next, h.acked = psn, psn, psn
+			h.flags |= halfAnnounced
+		}
+	}
+	if a.By == ByCM {
+		t.handshakeSteps(c, a)
+	}
+}
+
+// announcedDatagram lends a datagram connection the handshake that named its
+// source, if one did.
+func (t *Tracker) announcedDatagram(c *conn) {
+	a := t.announced[announcedKey(c.end[0].name())]
+	if a == nil {
+		return
+	}
+	a.used = true
+	c.evidence = a.By
+	x := t.rare(c)
+	x.why = a.Why
+	x.neg = [2]Negotiated{a.NegA, a.NegB}
+	if announcedKey(a.A) != announcedKey(c.end[0].name()) {
+		x.neg[0], x.neg[1] = x.neg[1], x.neg[0]
+	}
+}
+
+// disconnect notes DREQ and DREP. The connection takes late packets on until
+// its queue pairs are named anew.
+func (t *Tracker) disconnect(e *handshakeEvent) {
+	a := t.announcementOf(e)
+	if a == nil || !a.used {
+		return
+	}
+	c := t.conn(a.slot)
+	if e.Kind == evDisconnectRequest {
+		c.flags |= connDisconnect
+	}
+	t.disconnectSteps(c, e)
+}
+
+// announcedWithoutData makes records for CM connections that never carried a
+// packet, and says so.
+func (t *Tracker) announcedWithoutData() {
+	for _, a := range t.announcements() {
+		if a.used {
+			continue
+		}
+		t.reportEvent(findNoData, &a.handshakeEvent)
+		if a.By != ByCM {
+			continue
+		}
+		a.used = true
+		var c *conn
+		a.slot, c = t.newConn()
+		c.transport = a.Transport
+		c.end = [2]endpoint{{a.A.Addr, a.A.QPN, int16(a.A.VLAN)}, {a.B.Addr, a.B.QPN, int16(a.B.VLAN)}}
+		c.firstSeen, c.firstNum = a.Time, a.Frame
+		c.flags |= connClosed // not in the index
+		t.fromAnnouncement(c, a)
+	}
+}
+
+// announcements lists all in the order in which they were told.
+func (t *Tracker) announcements() []*announcement {
+	var all []*announcement
+	for k, a := range t.announced {
+		if k == announcedKey(a.A) {
+			all = append(all, a)
+		}
+	}
+	slices.SortFunc(all, func(a, b *announcement) int { return cmp.Compare(a.Frame, b.Frame) })
+	return all
+}

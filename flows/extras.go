@@ -1,0 +1,84 @@
+package flows
+
+import (
+	"slices"
+
+	"github.com/rocescope/rocescope/dissect"
+)
+
+// extras is what only some connections need.
+type extras struct {
+	why    string
+	stream [2]rareCounters
+	gaps   [2][]gap // by the direction of the requests
+	ghosts [2]ghost // answers beyond what was seen, held until their requests come or do not
+	hold   []heldPacket
+	seek   seeker
+	steps  [2][]StateStep // by end; only what a handshake or a failure proves
+	neg    [2]Negotiated  // by end
+	lat    [2]*latency    // by the direction of the requests
+	dscps  [2][]uint8
+	ports  [2][]uint16
+	origs  [2][]atomicAnswer // the newest atomic answers, for comparison with replays
+
+	candidates  []QPName
+	serviceID   uint64
+	established int64
+}
+
+// rareCounters are counters that most streams never need. The first four
+// belong to the requester of the stream, or to both of its roles.
+type rareCounters struct {
+	Stream
+}
+
+func (t *Tracker) extrasOf(c *conn) *extras {
+	if c.extras == 0 {
+		return nil
+	}
+	return t.extras[c.extras]
+}
+
+// rare returns the connection's extras, made on first need.
+func (t *Tracker) rare(c *conn) *extras {
+	if c.extras == 0 {
+		if n := len(t.extrasFree); n > 0 {
+			c.extras = t.extrasFree[n-1]
+			t.extrasFree = t.extrasFree[:n-1]
+		} else {
+			t.extras = append(t.extras, nil)
+			c.extras = uint32(len(t.extras) - 1)
+		}
+		t.extras[c.extras] = &extras{}
+	}
+	return t.extras[c.extras]
+}
+
+func (t *Tracker) dropExtras(c *conn) {
+	if c.extras != 0 {
+		t.extras[c.extras] = nil
+		t.extrasFree = append(t.extrasFree, c.extras)
+		c.extras = 0
+	}
+}
+
+// maxAttributes bounds the distinct DSCPs and source ports remembered per
+// stream.
+const maxAttributes = 16
+
+// attributes follows what may change within a stream: DSCP and source port.
+func (t *Tracker) attributes(c *conn, d Direction, p *dissect.Packet) {
+	s := &c.stream[d]
+	if s.dscp != p.DSCP() && p.Op().Family != dissect.Congestion {
+		x := t.rare(c)
+		if len(x.dscps[d]) < maxAttributes && !slices.Contains(x.dscps[d], p.DSCP()) {
+			x.dscps[d] = append(x.dscps[d], p.DSCP())
+		}
+	}
+	if s.srcPort != p.SrcPort {
+		x := t.rare(c)
+		if len(x.ports[d]) < maxAttributes && !slices.Contains(x.ports[d], p.SrcPort) {
+			x.ports[d] = append(x.ports[d], p.SrcPort)
+		}
+	}
+}

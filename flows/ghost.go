@@ -1,0 +1,50 @@
+package flows
+
+import "github.com/rocescope/rocescope/dissect"
+
+// reorderWindow is how long an answer may come before its request: capture
+// order is not wire order.
+const reorderWindow = 10_000_000 // 10 ms
+
+// ghost is an answer to a request that was not seen: held until its request
+// comes, late, or the sequence of requests goes on without or past it.
+type ghost struct {
+	packet dissect.Packet
+	active bool
+}
+
+// ghost takes an answer whose PSN was never sent, as far as seen.
+func (t *Tracker) ghost(c *conn, r Direction, p *dissect.Packet, m *Mark) {
+	g := &t.rare(c).ghosts[r]
+	if g.active && p.Time-g.packet.Time > reorderWindow {
+		t.countGhost(c, r, g)
+	}
+	m.Bits |= MarkGhost
+	g.packet, g.active = *p, true
+}
+
+func (t *Tracker) countGhost(c *conn, r Direction, g *ghost) {
+	g.active = false
+	t.rare(c).stream[r.Reverse()].GhostAcks++
+	t.report(findGhostAck, c, r.Reverse(), &g.packet, nil, uint64(g.packet.PSN), uint64(c.half[r].next.Add(-1)))
+}
+
+func (t *Tracker) ghostsPending(c *conn, r Direction) bool {
+	x := t.extrasOf(c)
+	return x != nil && x.ghosts[r].active
+}
+
+// answerGhosts looks at the held answer again when a request came.
+func (t *Tracker) answerGhosts(c *conn, r Direction, p *dissect.Packet) {
+	h := &c.half[r]
+	g := &t.extras[c.extras].ghosts[r]
+	late := p.Time-g.packet.Time > reorderWindow
+	switch at := g.packet.PSN; {
+	case late && !p.PSN.After(at): // sent for the first time after its answer
+		t.countGhost(c, r, g)
+	case at.Before(h.next):
+		g.active = false
+		var m Mark
+		t.dispatch(c, r, &g.packet, &m, ipidSilent)
+	}
+}

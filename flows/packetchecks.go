@@ -1,0 +1,169 @@
+package flows
+
+import (
+	"time"
+
+	"github.com/rocescope/rocescope/dissect"
+)
+
+func roundDuration(ns int64) time.Duration {
+	d := time.Duration(ns)
+	switch {
+	case d > time.Second:
+		return d.Round(time.Millisecond)
+	case d > time.Millisecond:
+		return d.Round(time.Microsecond)
+	}
+	return d
+}
+
+// damaged takes a packet with a wrong ICRC: it moves nothing, and makes no
+// connection.
+func (t *Tracker) damaged(p *dissect.Packet, l *lookup, m *Mark) {
+	m.Bits |= MarkFinding
+	if l.ok {
+		if ref := t.idx.find(t, &l.key, l.hash); ref != 0 {
+			c := t.conn(ref.slot())
+			m.Conn, m.Direction = c.id, ref.direction()
+			t.rare(c).stream[ref.direction()].BadICRC++
+			t.reportAt(findBadICRC, c, ref.direction(), p.Number, p.Time, uint64(p.PSN))
+			return
+		}
+	}
+	t.addFinding(&Finding{ID: findBadICRC, Frame: p.Number, Time: p.Time, Count: 1, Args: [4]uint64{uint64(p.PSN)}, Where: p.Src.String() + " → " + p.Dst.String()})
+}
+
+// illegalHeader takes a packet that a receiver drops for its BTH alone.
+func (t *Tracker) illegalHeader(p *dissect.Packet, m *Mark, ref streamRef) {
+	id, arg := findOpcode, uint64(p.Opcode)
+	if p.TVer() != 0 {
+		id, arg = findTVer, uint64(p.TVer())
+	}
+	m.Bits |= MarkFinding
+	if ref != 0 {
+		c := t.conn(ref.slot())
+		m.Conn, m.Direction = c.id, ref.direction()
+		t.reportAt(id, c, ref.direction(), p.Number, p.Time, arg)
+		return
+	}
+	t.addFinding(&Finding{ID: id, Frame: p.Number, Time: p.Time, Count: 1, Args: [4]uint64{arg}, Where: p.Src.String() + " → " + p.Dst.String()})
+}
+
+// lengths checks pad and payload of a packet against its opcode and the path
+// MTU.
+func (t *Tracker) lengths(c *conn, d Direction, p *dissect.Packet, m *Mark) {
+	n, pad := p.PayloadLen(), int(p.PadCount)
+	if len(p.Problems()) > 0 {
+		for _, q := range p.Problems() {
+			switch q.Code {
+			case dissect.ProblemPad:
+				t.report(findPad, c, d, p, m, uint64(p.BTHFlags>>12&3), uint64(n))
+			case dissect.ProblemPayload:
+				t.report(findPayloadLength, c, d, p, m, uint64(p.Opcode), uint64(n))
+			}
+		}
+	}
+	if (n+pad)&3 != 0 && p.Has(dissect.LayerICRC) {
+		t.report(findPad, c, d, p, m, uint64(pad), uint64(n))
+	}
+	r := d
+	if p.Op().Role == dissect.Response {
+		r = d.Reverse()
+	}
+	mtu := c.half[r].mtuBytes()
+	if mtu == 0 || n == mtu {
+		return
+	}
+	switch p.Op().Payload {
+	case dissect.FullMTU:
+		t.report(findPayloadMTU, c, d, p, m, uint64(n), uint64(mtu))
+	case dissect.OneToMTU, dissect.UpToMTU:
+		if n > mtu && c.transport != dissect.UD {
+			t.report(findPayloadMTU, c, d, p, m, uint64(n), uint64(mtu))
+		}
+	}
+}
+
+// checkOrder checks whether a packet that no open message goes on with may
+// stand where it does. before is the message in front of it, 0 without.
+func (t *Tracker) checkOrder(c *conn, d Direction, p *dissect.Packet, m *Mark, before uint32) {
+	h := &c.half[d]
+	op := p.Op()
+	if before != 0 {
+		if f := &t.open[before]; f.end != p.PSN {
+			return // packets between are missing
+		} else if f.flags&(haveStart|haveHole|haveEnd) == haveStart {
+			t.report(findOpcodeOrder, c, d, p, m, uint64(p.Opcode), uint64(h.prevOp), uint64(p.PSN))
+			return
+		}
+	}
+	if op.Starts() || p.PSN == h.first && h.flags&halfAnnounced == 0 || t.gapBefore(c, d, p.PSN) {
+		return
+	}
+	if h.prevOp.Info().Ends() && h.flags&halfMidStart == 0 {
+		t.report(findOpcodeOrder, c, d, p, m, uint64(p.Opcode), 256, uint64(p.PSN))
+	}
+}
+
+// checkLength checks a message that was seen whole against its RETH.
+func (t *Tracker) checkLength(c *conn, d Direction, f *inflight, p *dissect.Packet, m *Mark) {
+	if f.Op != OpWrite || f.flags&(haveStart|haveHole) != haveStart || f.Seen == f.Bytes {
+		return
+	}
+	if f.end.Sub(f.FirstPSN) != int(f.Segments) {
+		return
+	}
+	t.report(findMessageLength, c, d, p, m, f.Bytes, f.Seen, uint64(f.FirstPSN))
+}
+
+// checkDepth checks the READs and atomics outstanding against what the
+// responder agreed to.
+func (t *Tracker) checkDepth(c *conn, d Direction, p *dissect.Packet, m *Mark) {
+	x := t.extrasOf(c)
+	if x == nil || !x.neg[d.Reverse()].Set {
+		return
+	}
+	if limit := x.neg[d.Reverse()].ResponderResources; limit > 0 && int(c.half[d].depth) > limit {
+		t.report(findReadDepth, c, d, p, m, uint64(c.half[d].depth), uint64(limit))
+	}
+}
+
+// rnrSlack is what a requester may be short of the RNR timer without a
+// finding: timers are coarse, and one stack's table has 61.41 ms for 61.44.
+const rnrSlack = 100_000
+
+// checkRNRWait compares the wait behind an RNR NAK with its timer.
+func (t *Tracker) checkRNRWait(c *conn, d Direction, p *dissect.Packet, m *Mark) {
+	h := &c.half[d]
+	asked := int64(dissect.RNRTimer(h.nak.timer))
+	if waited := p.Time - h.nak.time; waited+rnrSlack < asked {
+		t.report(findRNREarly, c, d, p, m, uint64(max(waited, 0)), uint64(asked))
+	}
+}
+
+// atomicAnswer is one answer to an atomic, kept to compare a replay with.
+type atomicAnswer struct {
+	psn  dissect.PSN
+	orig uint64
+}
+
+// maxAnswers is how many atomic answers are kept of a requester.
+const maxAnswers = 32
+
+// compareAtomic compares an answer with an earlier one to the same request.
+func (t *Tracker) compareAtomic(c *conn, r Direction, p *dissect.Packet, m *Mark) {
+	x := t.rare(c)
+	for _, a := range x.origs[r] {
+		if a.psn == p.PSN {
+			if a.orig != p.Orig {
+				t.report(findAtomicReplay, c, r.Reverse(), p, m, uint64(p.PSN), a.orig, p.Orig)
+			}
+			return
+		}
+	}
+	if len(x.origs[r]) >= maxAnswers {
+		copy(x.origs[r], x.origs[r][1:])
+		x.origs[r] = x.origs[r][:maxAnswers-1]
+	}
+	x.origs[r] = append(x.origs[r], atomicAnswer{p.PSN, p.Orig})
+}

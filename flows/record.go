@@ -1,0 +1,102 @@
+package flows
+
+import (
+	"slices"
+
+	"github.com/rocescope/rocescope/dissect"
+)
+
+// Snapshot copies the state of everything. It is to be called between batches.
+func (t *Tracker) Snapshot() *Snapshot {
+	s := &Snapshot{
+		Packets: t.packets, Protocols: t.protocols, Opcodes: t.opcodes, ICRC: t.icrc,
+		Evicted: t.evicted, Findings: t.findings.sorted(),
+	}
+	s.Connections = make([]Connection, 0, t.live)
+	t.eachConn(func(c *conn) { s.Connections = append(s.Connections, t.record(c)) })
+	slices.SortFunc(s.Connections, func(a, b Connection) int { return int(int64(a.ID) - int64(b.ID)) })
+	return s
+}
+
+// record copies one connection's state.
+func (t *Tracker) record(c *conn) Connection {
+	r := Connection{
+		ID: c.id, Transport: c.transport, Evidence: c.evidence,
+		FirstSeen: c.firstSeen, LastSeen: c.lastSeen(), FirstFrame: c.firstNum,
+	}
+	for d := range r.Streams {
+		r.Streams[d] = t.streamRecord(c, Direction(d))
+		if c.stream[d].flags&streamSeen != 0 {
+			r.Directions++
+		}
+	}
+	r.A, r.B = t.qpRecord(c, 0), t.qpRecord(c, 1)
+	if x := t.extrasOf(c); x != nil {
+		r.Why, r.ServiceID, r.Established, r.Candidates = x.why, x.serviceID, x.established, x.candidates
+	}
+	if r.Why == "" && c.evidence == ByDETH {
+		r.Why = "every datagram names its source queue pair"
+	}
+	return r
+}
+
+func (t *Tracker) qpRecord(c *conn, end int) QP {
+	h := &c.half[end]
+	q := QP{QPName: c.end[end].name(), Known: c.end[end].qpn != noSource, PathMTU: h.mtuBytes()}
+	if !q.Known {
+		q.QPN = 0
+	}
+	if q.PathMTU == 0 {
+		q.PathMTU = c.half[1-end].mtuBytes()
+	}
+	if h.flags&(halfRequests|halfAnnounced) != 0 {
+		q.FirstPSN, q.HasPSN = h.first, true
+	}
+	q.History = t.history(c, end)
+	if n := len(q.History); n > 0 {
+		q.State = q.History[n-1].State
+	}
+	if x := t.extrasOf(c); x != nil {
+		q.Negotiated = x.neg[end]
+	}
+	q.InUse = InUse{
+		SQSent: uint64(h.index), Outstanding: uint32(h.maxOpen), ReadDepth: uint32(h.maxDepth), CreditLimit: -1,
+	}
+	return q
+}
+
+func (t *Tracker) streamRecord(c *conn, d Direction) Stream {
+	s := &c.stream[d]
+	var r Stream
+	if x := t.extrasOf(c); x != nil {
+		r = x.stream[d].Stream
+		r.DSCP = slices.Clone(x.dscps[d])
+		r.SrcPorts = len(x.ports[d])
+		r.Latency = x.lat[d].summary()
+	}
+	r.Packets, r.Bytes, r.PayloadBytes = s.packets, s.bytes, s.payload
+	r.Acks = uint64(s.acks)
+	if s.flags&streamOp != 0 {
+		m := &r.Messages[s.op]
+		m.Count += uint64(s.messages)
+		m.Bytes += s.msgBytes
+		m.Completed += uint64(s.completed)
+	}
+	for i := c.half[d].head; i != 0; i = t.open[i].next { // not yet settled
+		m := &r.Messages[t.open[i].Op]
+		m.Count++
+		m.Bytes += t.open[i].Bytes
+	}
+	if s.flags&streamSeen != 0 {
+		r.DSCP = append([]uint8{s.dscp}, r.DSCP...)
+		r.SrcPorts++
+	}
+	r.SrcPort = s.srcPort
+	r.FirstSeen, r.LastSeen = s.firstSeen, s.lastSeen
+	if span := s.lastSeen - s.firstSeen; span > 0 {
+		r.Goodput = float64(s.payload) * 8e9 / float64(span)
+	}
+	return r
+}
+
+var _ dissect.Transport

@@ -1,0 +1,91 @@
+package flows
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/rocescope/rocescope/dissect"
+)
+
+// findingKey folds the occurrences of a check in one stream into one finding.
+type findingKey struct {
+	id   FindingID
+	conn uint32
+	dir  Direction
+}
+
+// findingSet is the findings so far.
+type findingSet struct {
+	list  []Finding
+	index map[findingKey]int
+}
+
+func newFindingSet() findingSet { return findingSet{index: map[findingKey]int{}} }
+
+// report notes that a packet proves a check. d is the stream concerned; m may
+// be nil.
+func (t *Tracker) report(id FindingID, c *conn, d Direction, p *dissect.Packet, m *Mark, args ...uint64) {
+	if c.flags&connProvisional != 0 {
+		return
+	}
+	if m != nil {
+		m.Bits |= MarkFinding
+	}
+	t.reportAt(id, c, d, p.Number, p.Time, args...)
+}
+
+func (t *Tracker) reportAt(id FindingID, c *conn, d Direction, frame uint64, at int64, args ...uint64) {
+	if c.flags&connProvisional != 0 {
+		return
+	}
+	f := Finding{ID: id, Conn: c.id, Direction: d, HasStream: true, Frame: frame, Time: at, Count: 1}
+	copy(f.Args[:], args)
+	t.addFinding(&f)
+}
+
+// reportEvent notes a finding of connection set-up, which belongs to no
+// connection of the table.
+func (t *Tracker) reportEvent(id FindingID, e *handshakeEvent, args ...uint64) {
+	f := Finding{ID: id, Frame: e.Frame, Time: e.Time, Count: 1}
+	copy(f.Args[:], args)
+	f.Where = fmt.Sprintf("%v → %v", e.A.Addr, e.B.Addr)
+	t.addFinding(&f)
+}
+
+func (t *Tracker) addFinding(f *Finding) {
+	if t.opt.Sink.Finding != nil {
+		t.opt.Sink.Finding(f)
+	}
+	k := findingKey{f.ID, f.Conn, f.Direction}
+	if i, ok := t.findings.index[k]; ok {
+		t.findings.list[i].Count++
+		t.findings.list[i].Last = f.Frame
+		return
+	}
+	if len(t.findings.list) >= t.opt.MaxFindings {
+		return
+	}
+	f.Last = f.Frame
+	t.findings.index[k] = len(t.findings.list)
+	t.findings.list = append(t.findings.list, *f)
+}
+
+// sorted returns the findings, gravest first, then in the order of frames.
+func (s *findingSet) sorted() []Finding {
+	out := slices.Clone(s.list)
+	for i := range out {
+		out[i].Summary = out[i].Check().text(&out[i])
+	}
+	slices.SortStableFunc(out, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(b.Severity(), a.Severity()), cmp.Compare(a.Frame, b.Frame), cmp.Compare(a.ID, b.ID))
+	})
+	return out
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

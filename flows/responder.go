@@ -1,0 +1,344 @@
+package flows
+
+import "github.com/rocescope/rocescope/dissect"
+
+// response follows a packet of a responder. d is the packet's own direction:
+// the requests that it answers went the other way.
+func (t *Tracker) response(c *conn, d Direction, p *dissect.Packet, frame []byte, m *Mark, id ipidVerdict) {
+	r := d.Reverse()
+	h := &c.half[r]
+	if h.flags&halfResponses == 0 {
+		h.flags |= halfResponses
+		h.respFrame = p.Number
+	}
+	op := p.Op()
+	if h.flags&halfRequests != 0 {
+		m.Bits |= MarkPSN
+		m.PSNOffset = uint32(p.PSN.Add(-int(h.first)))
+	}
+	if op.Has(dissect.LayerAETH) {
+		t.countSyndrome(c, d, p, m)
+	}
+	if h.flags&halfRequests == 0 {
+		return // its requests are not in the capture
+	}
+	if !p.PSN.Before(h.next) && h.flags&halfSpanOpen == 0 {
+		t.ghost(c, r, p, m)
+		return
+	}
+	t.dispatch(c, r, p, m, id)
+	h.lastResp = p.Time
+}
+
+// dispatch acts on an answer whose request was seen.
+func (t *Tracker) dispatch(c *conn, r Direction, p *dissect.Packet, m *Mark, id ipidVerdict) {
+	switch p.Op().Family {
+	case dissect.Acknowledge:
+		switch p.Syndrome.Kind() {
+		case dissect.KindACK:
+			t.acknowledge(c, r, p.PSN, true, p, m)
+		case dissect.KindRNR:
+			t.acknowledge(c, r, p.PSN.Add(-1), false, p, m)
+			t.rnr(c, r, p, m)
+		case dissect.KindNAK:
+			t.acknowledge(c, r, p.PSN.Add(-1), false, p, m)
+			t.nak(c, r, p, m)
+		}
+	case dissect.AtomicAcknowledge:
+		t.acknowledge(c, r, p.PSN.Add(-1), false, p, m)
+		t.atomicAnswer(c, r, p, m)
+	case dissect.Read:
+		t.readResponse(c, r, p, m, id)
+	}
+}
+
+// countSyndrome counts what the AETH says.
+func (t *Tracker) countSyndrome(c *conn, d Direction, p *dissect.Packet, m *Mark) {
+	if p.Op().Family != dissect.Acknowledge {
+		return
+	}
+	switch p.Syndrome.Kind() {
+	case dissect.KindACK:
+		c.stream[d].acks++
+	case dissect.KindRNR:
+		m.Bits |= MarkRNR
+		t.rare(c).stream[d].RNRNAKs++
+		t.report(findRNR, c, d, p, m, uint64(p.PSN), uint64(p.Syndrome.Value()))
+	case dissect.KindNAK:
+		m.Bits |= MarkNAK
+		if code := p.Syndrome.NAK(); code < dissect.NumNAKCodes {
+			t.rare(c).stream[d].NAKs[code]++
+		} else {
+			t.rare(c).stream[d].ReservedSyndromes++
+			t.report(findReservedSyndrome, c, d, p, m, uint64(p.Syndrome))
+		}
+	default:
+		t.rare(c).stream[d].ReservedSyndromes++
+		t.report(findReservedSyndrome, c, d, p, m, uint64(p.Syndrome))
+	}
+}
+
+// acknowledge settles the SENDs and WRITEs up to and including a PSN. explicit
+// is false where the PSN is implied by a NAK or a response.
+func (t *Tracker) acknowledge(c *conn, r Direction, psn dissect.PSN, explicit bool, p *dissect.Packet, m *Mark) {
+	h := &c.half[r]
+	if psn.Before(h.acked) {
+		return // an old ACK moves nothing
+	}
+	h.acked = psn.Add(1)
+	h.flags |= halfAckSeen
+	if x := t.extrasOf(c); x != nil {
+		for i := range x.gaps[r] {
+			if g := &x.gaps[r][i]; !psn.Before(g.to) {
+				g.acked = true
+			}
+		}
+	}
+	var prev uint32
+	for i := h.head; i != 0; {
+		f := &t.open[i]
+		next := f.next
+		if f.FirstPSN.After(psn) {
+			break
+		}
+		switch {
+		case f.needsAnswer():
+			f.flags |= haveAcked
+			prev = i
+		case f.flags&haveEnd == 0 && i == h.sending, psn.Before(f.end.Add(-1)):
+			prev = i // a part only
+		case f.flags&haveEnd == 0 && next == 0:
+			prev = i
+		default:
+			f.Completed, f.AnswerFrame = p.Time, p.Number
+			f.Coalesced = !explicit || f.end.Add(-1) != psn
+			if explicit && !f.Coalesced && f.Resends == 0 {
+				t.roundTrip(c, r, p.Time-f.LastSent)
+			}
+			t.settleMessage(c, r, prev, i, StatusSuccess, false)
+		}
+		i = next
+	}
+}
+
+// nak acts on a NAK.
+func (t *Tracker) nak(c *conn, r Direction, p *dissect.Packet, m *Mark) {
+	h := &c.half[r]
+	d := r.Reverse()
+	code := p.Syndrome.NAK()
+	if code == dissect.NAKSequence {
+		t.sequenceNAK(c, r, p, m)
+		return
+	}
+	status := StatusRemInvReq
+	switch code {
+	case dissect.NAKRemoteAccess:
+		status = StatusRemAccess
+	case dissect.NAKRemoteOperational:
+		status = StatusRemOp
+	case dissect.NAKInvalidRD:
+		status = StatusRemInvRD
+	case dissect.NAKInvalidRequest:
+	default:
+		return
+	}
+	if h.flags&halfDead != 0 {
+		return // told again
+	}
+	h.flags |= halfDead
+	prev, i := t.find(h, p.PSN)
+	args := [4]uint64{uint64(p.PSN), 0, 0, 0}
+	if i != 0 {
+		f := &t.open[i]
+		args[1], args[2], args[3] = f.VA, uint64(f.RKey), f.Bytes
+		f.Completed, f.AnswerFrame = p.Time, p.Number
+		t.settleMessage(c, r, prev, i, status, false)
+	}
+	t.report(nakFinding(code), c, d, p, m, args[:]...)
+	t.step(c, r, StateError, p, "requester got a fatal NAK", false)
+	t.step(c, d, StateError, p, "responder sent a fatal NAK", false)
+}
+
+// sequenceNAK acts on a NAK for a PSN sequence error: it says that a packet did
+// not arrive, and this tap says whether it came past here.
+func (t *Tracker) sequenceNAK(c *conn, r Direction, p *dissect.Packet, m *Mark) {
+	h := &c.half[r]
+	repeated := h.nak.kind == nakSequence && h.nak.psn == p.PSN
+	behindRNR := h.nak.kind == nakRNR && !h.nak.psn.After(p.PSN)
+	if behindRNR {
+		return // what was in flight behind a refused message: one episode
+	}
+	h.nak = lastNAK{psn: p.PSN, kind: nakSequence, time: p.Time, frame: p.Number}
+	if repeated {
+		return
+	}
+	if g := t.gapAt(c, r, p.PSN); g != nil {
+		g.naked = true
+		t.report(findLostBeforeTap, c, r, p, m, uint64(p.PSN), uint64(g.to.Sub(g.from)), g.frame)
+		return
+	}
+	if p.PSN.Before(h.next) {
+		t.rare(c).stream[r].LostBehindTap++
+		t.report(findLostBehindTap, c, r, p, m, uint64(p.PSN))
+	}
+}
+
+func (t *Tracker) rnr(c *conn, r Direction, p *dissect.Packet, m *Mark) {
+	h := &c.half[r]
+	h.nak = lastNAK{psn: p.PSN, kind: nakRNR, timer: p.Syndrome.Value(), time: p.Time, frame: p.Number}
+	h.flags &^= halfResending
+}
+
+// atomicAnswer settles an atomic.
+func (t *Tracker) atomicAnswer(c *conn, r Direction, p *dissect.Packet, m *Mark) {
+	h := &c.half[r]
+	if !p.PSN.Before(h.acked) {
+		h.acked = p.PSN.Add(1)
+		h.flags |= halfAckSeen
+	}
+	t.compareAtomic(c, r, p, m)
+	prev, i := t.find(h, p.PSN)
+	if i == 0 {
+		return // a replay of an answer that came already
+	}
+	f := &t.open[i]
+	m.Bits |= MarkMessage
+	m.Message = f.Index
+	f.Orig, f.HasOrig = p.Orig, true
+	f.Completed, f.AnswerFrame = p.Time, p.Number
+	f.WireBytes += uint64(p.WireLen)
+	t.roundTrip(c, r, p.Time-f.LastSent)
+	t.settleMessage(c, r, prev, i, StatusSuccess, false)
+}
+
+// readResponse takes one packet of a READ's answer (also that of FLUSH and
+// ATOMIC WRITE).
+func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark, id ipidVerdict) {
+	h := &c.half[r]
+	d := r.Reverse()
+	op := p.Op()
+	if h.mtu == 0 {
+		h.learnMTU(p)
+	}
+	prev, i := t.find(h, p.PSN)
+	if i == 0 && h.flags&halfSpanOpen != 0 && h.tail != 0 {
+		i = h.tail
+		if t.open[i].FirstPSN.After(p.PSN) || t.open[i].Op != OpRead {
+			i = 0
+		} else {
+			for j := h.head; j != i; j = t.open[j].next {
+				prev = j
+			}
+		}
+	}
+	if i == 0 {
+		t.repeatedResponse(c, d, p, m, id)
+		return
+	}
+	f := &t.open[i]
+	if !f.needsAnswer() {
+		return
+	}
+	t.acknowledge(c, r, f.FirstPSN.Add(-1), false, p, m)
+	if prev, i = t.find(h, p.PSN); i == 0 { // the list has changed
+		i = h.tail
+		prev = 0
+		for j := h.head; j != i; j = t.open[j].next {
+			prev = j
+		}
+	}
+	f = &t.open[i]
+	if h.flags&halfSpanOpen != 0 && i == h.tail && h.mtu != 0 {
+		n := int((f.Bytes + uint64(h.mtuBytes()) - 1) / uint64(h.mtuBytes()))
+		f.end = f.FirstPSN.Add(max(n, 1))
+		if h.next.Before(f.end) {
+			h.next = f.end
+		}
+		h.flags &^= halfSpanOpen
+	}
+	m.Bits |= MarkMessage
+	m.Message, m.Round = f.Index, f.resumes
+	if f.respNext == f.FirstPSN && f.respMax == f.FirstPSN && f.Resends == 0 {
+		t.roundTrip(c, r, p.Time-f.LastSent)
+	}
+	switch diff := p.PSN.Sub(f.respMax); {
+	case diff == 0:
+		if f.missing == 0 {
+			f.respNext = p.PSN.Add(1)
+		}
+		f.respMax = p.PSN.Add(1)
+		f.Seen += uint64(p.PayloadLen())
+	case diff > 0:
+		m.Bits |= MarkAfterGap
+		t.rare(c).stream[d].OutOfOrder++
+		f.missing += uint32(diff)
+		f.respMax = p.PSN.Add(1)
+		f.Seen += uint64(p.PayloadLen())
+		t.report(findResponseGap, c, d, p, m, uint64(diff), uint64(p.PSN.Add(-diff)))
+	case f.missing > 0 && p.PSN == f.respNext:
+		if f.resumes > 0 {
+			m.Bits |= MarkRetransmission
+			t.rare(c).stream[d].RetransmittedPackets++
+		} else {
+			m.Bits |= MarkReordered
+			t.rare(c).stream[d].Reordered++
+		}
+		f.missing--
+		f.respNext = p.PSN.Add(1)
+		f.Seen += uint64(p.PayloadLen())
+		if f.missing == 0 {
+			f.respNext = f.respMax
+		}
+	default:
+		t.repeatedResponse(c, d, p, m, id)
+		if f.missing > 0 && f.resumes > 0 && !p.PSN.Before(f.respNext) {
+			f.respNext = p.PSN.Add(1)
+			f.missing--
+			if f.missing == 0 {
+				f.respNext = f.respMax
+			}
+		}
+	}
+	f.WireBytes += uint64(p.WireLen)
+	f.AnswerFrame = p.Number
+	if op.Ends() {
+		if f.end == p.PSN.Add(1) && !p.PSN.Before(h.acked) {
+			h.acked = p.PSN.Add(1)
+			h.flags |= halfAckSeen
+		}
+		if p.PSN.Add(1) == f.end && f.missing == 0 {
+			f.Completed = p.Time
+			t.settleMessage(c, r, prev, i, StatusSuccess, false)
+		}
+	}
+}
+
+// repeatedResponse counts an answer that was seen before.
+func (t *Tracker) repeatedResponse(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipidVerdict) {
+	s := &t.rare(c).stream[d]
+	if id == ipidOld {
+		s.NetworkDuplicates++
+		m.Bits |= MarkDuplicate
+		return
+	}
+	s.RetransmittedPackets++
+	s.RetransmittedBytes += uint64(p.WireLen)
+	m.Bits |= MarkRetransmission
+}
+
+// resumeRead takes a READ request inside the span of one that is not answered
+// in full: the same message, asking for the rest.
+func (t *Tracker) resumeRead(c *conn, d Direction, f *inflight, p *dissect.Packet, m *Mark) {
+	f.resumes++
+	s := &t.rare(c).stream[d.Reverse()]
+	switch {
+	case f.missing > 0:
+		s.LostBeforeTap += uint64(f.missing)
+		t.report(findResponseLost, c, d.Reverse(), p, m, uint64(f.missing), uint64(f.respNext))
+	case p.PSN.Before(f.respMax):
+		s.LostBehindTap++
+		t.report(findResponseLostBehind, c, d.Reverse(), p, m, uint64(p.PSN))
+	default:
+		s.Ambiguous++
+	}
+}

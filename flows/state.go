@@ -1,0 +1,73 @@
+package flows
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rocescope/rocescope/dissect"
+)
+
+// maxSteps bounds the steps remembered of one queue pair.
+const maxSteps = 16
+
+// step notes that a packet proves a state of the queue pair that sends in
+// direction d.
+func (t *Tracker) step(c *conn, d Direction, s State, p *dissect.Packet, why string, presumed bool) {
+	t.stepAt(c, d, s, p.Number, p.Time, why, presumed)
+}
+
+func (t *Tracker) stepAt(c *conn, d Direction, s State, frame uint64, at int64, why string, presumed bool) {
+	x := t.rare(c)
+	if steps := x.steps[d]; len(steps) < maxSteps && (len(steps) == 0 || steps[len(steps)-1].State != s) {
+		x.steps[d] = append(steps, StateStep{State: s, Frame: frame, Time: at, Why: why, Presumed: presumed})
+	}
+}
+
+// handshakeSteps notes what the CM handshake proves: the active side is in
+// INIT when it asks; who sends a REP is ready to receive, and Linux' passive
+// side is in RTS before its REP leaves, which the wire does not show.
+func (t *Tracker) handshakeSteps(c *conn, a *announcement) {
+	t.stepAt(c, AToB, StateInit, a.Frame, a.Time, "CM handshake: its QP is created before the REQ", true)
+	t.stepAt(c, BToA, StateRTR, a.Frame, a.Time, "CM REP: ready to receive", true)
+}
+
+func (t *Tracker) disconnectSteps(c *conn, e *handshakeEvent) {
+	from := AToB
+	if e.HasA && announcedKey(e.A) == announcedKey(c.end[1].name()) {
+		from = BToA
+	}
+	if !e.FromA {
+		from = from.Reverse()
+	}
+	why := "DREQ sent"
+	if e.Kind == evDisconnected {
+		why = "DREP sent"
+	}
+	t.stepAt(c, from, StateError, e.Frame, e.Time, why+": the connection is being taken down", true)
+}
+
+// history lists what proves the states of an end, in order of time.
+func (t *Tracker) history(c *conn, end int) []StateStep {
+	var steps []StateStep
+	if x := t.extrasOf(c); x != nil {
+		steps = append(steps, x.steps[end]...)
+	}
+	asks, answers := &c.half[end], &c.half[1-end]
+	if answers.flags&halfResponses != 0 && c.transport != dissect.UD {
+		steps = append(steps, StateStep{State: StateRTR, Frame: answers.respFrame, Time: 0, Why: "sent its first answer: at least RTR"})
+	}
+	if asks.flags&halfRequests != 0 {
+		steps = append(steps, StateStep{State: StateRTS, Frame: asks.reqFrame, Time: 0, Why: "sent its first request: RTS"})
+	}
+	slices.SortStableFunc(steps, func(a, b StateStep) int { return cmp.Compare(a.Frame, b.Frame) })
+	// A weaker state behind a stronger one proves nothing new.
+	out := steps[:0]
+	best := StateUnknown
+	for _, s := range steps {
+		if s.State > best {
+			best = s.State
+			out = append(out, s)
+		}
+	}
+	return out
+}

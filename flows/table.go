@@ -1,0 +1,163 @@
+package flows
+
+import (
+	"slices"
+
+	"github.com/rocescope/rocescope/dissect"
+)
+
+// reset drops what a connection holds outside of its record.
+func (t *Tracker) reset(c *conn) {
+	for r := range c.half {
+		h := &c.half[r]
+		for h.head != 0 {
+			t.drop(h, 0, h.head)
+		}
+	}
+	t.dropExtras(c)
+}
+
+// release frees a connection's slot. Its streams have left the index.
+func (t *Tracker) release(slot uint32) {
+	c := t.conn(slot)
+	t.reset(c)
+	c.flags = 0
+	t.free = append(t.free, slot)
+	t.live--
+}
+
+// close ends a connection whose queue pairs go on to another one: it stays in
+// the table, but takes no more packets.
+func (t *Tracker) close(slot uint32) {
+	c := t.conn(slot)
+	if c.flags&connClosed != 0 {
+		return
+	}
+	if c.flags&connProvisional != 0 {
+		t.giveUp(slot)
+	}
+	t.unlist(slot, c)
+	c.flags |= connClosed
+	t.settle(c)
+}
+
+// unlist takes the streams that a connection has in the index out of it.
+func (t *Tracker) unlist(slot uint32, c *conn) {
+	if c.flags&connClosed != 0 {
+		return
+	}
+	t.leave(slot, AToB)
+	if c.transport != dissect.UD && c.end[0].qpn != noSource {
+		t.leave(slot, BToA)
+	}
+}
+
+// evict makes room: the longest idle 64th of all connections go, each with its
+// final record first.
+func (t *Tracker) evict() {
+	type idle struct {
+		last int64
+		slot uint32
+	}
+	var all []idle
+	for n, chunk := range t.slab {
+		for i := range chunk {
+			if c := &chunk[i]; c.flags&connLive != 0 && c.flags&connProvisional == 0 {
+				all = append(all, idle{c.lastSeen(), uint32(n<<chunkBits + i)})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b idle) int {
+		if a.last != b.last {
+			if a.last < b.last {
+				return -1
+			}
+			return 1
+		}
+		return int(a.slot) - int(b.slot)
+	})
+	for _, e := range all[:min(len(all), len(all)/64+1)] {
+		c := t.conn(e.slot)
+		t.settle(c)
+		t.evicted++
+		if t.opt.Sink.Connection != nil {
+			record := t.record(c)
+			t.opt.Sink.Connection(&record)
+		}
+		t.unlist(e.slot, c)
+		t.release(e.slot)
+	}
+}
+
+func (c *conn) lastSeen() int64 {
+	return max(c.stream[0].lastSeen, c.stream[1].lastSeen, c.firstSeen)
+}
+
+// settle ends what a connection still has open.
+func (t *Tracker) settle(c *conn) {
+	t.settleHalf(c, AToB)
+	t.settleHalf(c, BToA)
+}
+
+// settleHalf ends a requester's open messages and missing packets by what is
+// known.
+func (t *Tracker) settleHalf(c *conn, d Direction) {
+	h := &c.half[d]
+	if x := t.extrasOf(c); x != nil {
+		if g := &x.ghosts[d]; g.active {
+			t.countGhost(c, d, g)
+		}
+		for i := range x.gaps[d] {
+			t.settleGap(c, d, &x.gaps[d][i])
+		}
+		x.gaps[d] = x.gaps[d][:0]
+	}
+	exhausted := t.exhausted(c, d)
+	for h.head != 0 {
+		f := &t.open[h.head]
+		status, presumed := StatusOpen, false
+		switch {
+		case c.transport == dissect.UC || c.transport == dissect.UD:
+			status = StatusSent
+			if f.flags&haveEnd == 0 {
+				status = StatusIncomplete
+			}
+		case exhausted != StatusOpen:
+			status, presumed = exhausted, true
+			exhausted = StatusFlushed
+		case h.flags&halfDead != 0:
+			status, presumed = StatusFlushed, true
+		}
+		t.settleMessage(c, d, 0, h.head, status, presumed)
+	}
+}
+
+// exhausted presumes that a requester has given up: its oldest message was
+// sent again and again, then nothing more came although the capture went on
+// for longer than several of the intervals between.
+func (t *Tracker) exhausted(c *conn, d Direction) Status {
+	h := &c.half[d]
+	x := t.extrasOf(c)
+	if h.head == 0 || x == nil || h.flags&halfDead != 0 {
+		return StatusOpen
+	}
+	f := &t.open[h.head]
+	switch {
+	case f.flags&haveTimedOut != 0 && f.round > 0:
+		interval := (f.LastSent - f.FirstSeen) / int64(f.round)
+		if t.now-h.lastReq > 4*interval && interval > 0 {
+			h.flags |= halfDead
+			t.reportAt(findRetryExhausted, c, d, f.LastFrame, f.LastSent, uint64(f.FirstPSN), uint64(f.round), uint64(interval))
+			t.stepAt(c, d, StateError, f.LastFrame, f.LastSent, "retries, then silence", true)
+			return StatusRetryExc
+		}
+	case f.flags&haveRNR != 0 && h.nak.kind == nakRNR:
+		if wait := int64(dissect.RNRTimer(h.nak.timer)); t.now-h.nak.time > 4*wait && wait > 0 {
+			h.flags |= halfDead
+			t.reportAt(findRNRExhausted, c, d, f.LastFrame, f.LastSent, uint64(f.FirstPSN), uint64(f.round), 0)
+			t.stepAt(c, d, StateError, f.LastFrame, f.LastSent, "RNR retries, then silence", true)
+			return StatusRNRRetry
+		}
+	}
+	return StatusOpen
+}
