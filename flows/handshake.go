@@ -74,9 +74,9 @@ func (k eventKind) String() string { return eventKindNames[int(k)%len(eventKindN
 // handshakeEvent is one thing that a handshake proves.
 type handshakeEvent struct {
 	Kind    eventKind
-	By      Evidence // ByCM or BySocket
-	Message uint16   // CM: the message's attribute identifier
-	FromA   bool     // the packet was sent by A
+	By      Evidence            // ByCM or BySocket
+	Message dissect.CMAttribute // CM: which message
+	FromA   bool                // the packet was sent by A
 
 	// A is the active side, the REQ's sender or the TCP client, where
 	// RolesKnown; else the sides are in the order in which they were seen.

@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"bytes"
 	"strconv"
 
 	"github.com/rocescope/rocescope/dissect"
@@ -32,9 +33,11 @@ type cmKey struct {
 // roles is set.
 type cmConv struct {
 	sides        [2]cmSide
-	transaction  uint64 // of REQ and REP
+	transaction  uint64 // of REQ or REP
 	service      uint64
-	req, rep     uint64 // frames
+	req, rep     uint64                 // frames
+	learnt       [2]uint64              // frames in which side i named the other's queue pair,
+	learntBy     [2]dissect.CMAttribute // in a DREQ or LAP
 	vlan         int16
 	roles        bool
 	sidr         bool
@@ -94,7 +97,6 @@ const (
 	_
 	seenDREP
 	_
-	seenSIDRReq
 	seenSIDRRep
 )
 
@@ -105,130 +107,131 @@ func (c *cmConv) mark(m cmSeen) bool {
 	return was
 }
 
-// cmFrom is the datagram's surroundings.
-type cmFrom struct {
+// cmMessage is one message and its surroundings.
+type cmMessage struct {
+	dissect.CM
 	p    *dissect.Packet
 	vlan int16
-	tid  uint64
-	attr uint16
 	id   uint32 // how the sender calls the conversation
+	peer uint32 // how the receiver calls it, as far as the sender knows
+}
+
+// cmNeed is how many bytes of a message must have been captured: up to the
+// last field that is read of it.
+var cmNeed = [...]int{
+	dissect.CMAttrREQ: 96, dissect.CMAttrMRA: 10, dissect.CMAttrREJ: 12, dissect.CMAttrREP: 28,
+	dissect.CMAttrRTU: 8, dissect.CMAttrDREQ: 12, dissect.CMAttrDREP: 8, dissect.CMAttrSIDRREQ: 16,
+	dissect.CMAttrSIDRREP: 24, dissect.CMAttrLAP: 16, dissect.CMAttrAPR: 10,
 }
 
 func (t *cmTable) packet(p *dissect.Packet, frame []byte, dst []handshakeEvent) []handshakeEvent {
-	mad := p.MAD(frame)
-	if len(mad) < madHeader || mad.Class() != dissect.ClassCM || mad.Method() != methodSend {
+	cm, ok := p.CM(frame)
+	if !ok || len(cm.Data) < cmNeed[cm.Attribute] {
 		return dst
 	}
-	f := cmFrom{p: p, vlan: int16(p.VLAN()), tid: mad.TransactionID(), attr: mad.Attribute()}
-	m := cmData(mad[madHeader:])
-	if len(m) < m.need(f.attr) {
-		return dst // cut
-	}
-	f.id = m.local()
-	switch f.attr {
-	case attrREQ:
-		return t.req(f, m, dst)
-	case attrREP:
-		return t.rep(f, m, dst)
-	case attrRTU:
-		return t.rtu(f, m, dst)
-	case attrREJ, attrMRA:
-		return t.rej(f, m, dst)
-	case attrDREQ, attrLAP:
-		return t.dreq(f, m, dst)
-	case attrDREP, attrAPR:
-		return t.drep(f, m, dst)
-	case attrSIDRReq:
-		return t.sidrReq(f, m, dst)
-	case attrSIDRRep:
-		return t.sidrRep(f, m, dst)
+	m := cmMessage{CM: cm, p: p, vlan: int16(p.VLAN()), id: cm.LocalCommID(), peer: cm.RemoteCommID()}
+	switch cm.Attribute {
+	case dissect.CMAttrREQ:
+		return t.req(m, dissect.CMREQ(cm.Data), dst)
+	case dissect.CMAttrREP:
+		return t.rep(m, dissect.CMREP(cm.Data), dst)
+	case dissect.CMAttrRTU:
+		return t.rtu(m, dst)
+	case dissect.CMAttrREJ:
+		return t.rej(m, dissect.CMREJ(cm.Data), dst)
+	case dissect.CMAttrMRA:
+		return t.mra(m, dissect.CMMRA(cm.Data), dst)
+	case dissect.CMAttrDREQ:
+		return t.remote(m, dissect.CMDREQ(cm.Data).RemoteQPN(), dst)
+	case dissect.CMAttrLAP:
+		return t.remote(m, dissect.CMLAP(cm.Data).RemoteQPN(), dst)
+	case dissect.CMAttrDREP:
+		return t.drep(m, dst)
+	case dissect.CMAttrAPR:
+		return t.apr(m, dissect.CMAPR(cm.Data), dst)
+	case dissect.CMAttrSIDRREQ:
+		return t.sidrReq(m, dissect.CMSIDRREQ(cm.Data), dst)
+	case dissect.CMAttrSIDRREP:
+		return t.sidrRep(m, dissect.CMSIDRREP(cm.Data), dst)
 	}
 	return dst
 }
 
-func (t *cmTable) req(f cmFrom, m cmData, dst []handshakeEvent) []handshakeEvent {
-	p := f.p
-	qpn, psn := m.u24(32), dissect.PSN(m.u24(44))
-	i := t.find(cmKey{p.Src, p.Dst, m.local(), f.vlan, false})
-	if i >= 0 {
-		if c := t.convs.at(i); c.seen&seenREQ != 0 && c.transaction == f.tid && c.sides[0].qpn == qpn && c.sides[1].psn == psn {
-			return append(dst, c.event(evResent, f, m))
+func (t *cmTable) req(m cmMessage, req dissect.CMREQ, dst []handshakeEvent) []handshakeEvent {
+	if i := t.find(cmKey{m.p.Src, m.p.Dst, m.id, m.vlan, false}); i >= 0 {
+		c := t.convs.at(i)
+		if c.seen&seenREQ != 0 && c.transaction == m.TransactionID &&
+			c.sides[0].qpn == req.LocalQPN() && c.sides[1].psn == req.StartPSN() {
+			return append(dst, c.event(evResent, m))
 		}
 		t.forget(i) // its identifier has a new use
 	}
-	i = t.add(f, m.local(), false)
-	c := t.convs.at(i)
+	c := t.convs.at(t.add(m, m.id, false))
+	c.roles, c.seen, c.transaction, c.req = true, seenREQ, m.TransactionID, m.p.Number
+	c.service = uint64(req.ServiceID())
+	c.transport, c.hasTransport = req.Transport()
 	a, b := &c.sides[0], &c.sides[1]
-	c.roles, c.seen, c.transaction, c.req, c.service = true, seenREQ, f.tid, p.Number, m.u64(8)
-	switch m[43] >> 1 & 3 {
-	case 0, 1, 2:
-		c.transport, c.hasTransport = dissect.Transport(m[43]>>1&3), true
-	case 3:
-		if m[51]&7 == 1 {
-			c.transport, c.hasTransport = dissect.XRC, true
-		}
-	}
-	a.qpn, a.hasQP = qpn, true
-	a.qpAddr, b.qpAddr = reqPath(p, m)
+	a.qpn, a.hasQP = req.LocalQPN(), true
+	a.qpAddr, b.qpAddr = reqPath(m.p, req.Primary())
 	// The PSN is the one that the REQ's sender expects first, so it numbers
 	// the other side's requests (IBA 12.7.31).
-	b.psn, b.hasPSN = psn, true
-	mtu, retry, ack := int8(m[50]>>4), int8(m[47]&7), int8(m[95]>>3)
-	// Retry count and ACK timeout count for both sides; the RNR retry count
-	// is for the receiver of the message, and REP has the other's.
-	a.told, a.mtu, a.retry, a.ackTimeout = true, mtu, retry, ack
-	b.told, b.mtu, b.retry, b.ackTimeout = true, mtu, retry, ack
-	b.rnr = int8(m[50] & 7)
-	a.resources, a.depth, a.srq = int16(m[35]), int16(m[39]), m[51]&8 != 0
-	e := c.event(evHalf, f, m)
+	b.psn, b.hasPSN = req.StartPSN(), true
+	// Retry count and ACK timeout are taken to count for both sides; the RNR
+	// retry count is for the message's receiver, and the REP has the other's.
+	for s := range c.sides {
+		s := &c.sides[s]
+		s.told, s.mtu, s.retry = true, int8(req.MTU()), int8(req.RetryCount())
+		s.ackTimeout = int8(req.Primary().AckTimeout())
+	}
+	b.rnr = int8(req.RNRRetryCount())
+	a.resources, a.depth, a.srq = int16(req.ResponderResources()), int16(req.InitiatorDepth()), req.SRQ()
+	e := c.event(evHalf, m)
 	e.Why = c.why()
 	return append(dst, e)
 }
 
-// reqPath returns the addresses of the two queue pairs that a REQ names: its
-// primary path. On InfiniBand within a subnet these are LIDs, as they are in
-// the packets.
-func reqPath(p *dissect.Packet, m cmData) (a, b dissect.Addr) {
-	if p.Proto == dissect.ProtoInfiniBand && m[94]&8 != 0 { // subnet local
-		return dissect.Addr{Lo: uint64(m.u16(52))}, dissect.Addr{Lo: uint64(m.u16(54))}
+// reqPath returns the addresses of the two queue pairs that a REQ names, on
+// its primary path. On InfiniBand within a subnet these are LIDs, as they are
+// in the packets.
+func reqPath(p *dissect.Packet, path dissect.CMPath) (a, b dissect.Addr) {
+	if p.Proto == dissect.ProtoInfiniBand && path.SubnetLocal() {
+		return dissect.Addr{Lo: uint64(path.LocalLID())}, dissect.Addr{Lo: uint64(path.RemoteLID())}
 	}
-	a, b = dissect.Addr{Hi: m.u64(56), Lo: m.u64(64)}, dissect.Addr{Hi: m.u64(72), Lo: m.u64(80)}
+	a, b = path.LocalGID(), path.RemoteGID()
 	if a.IsZero() || b.IsZero() {
 		return p.Src, p.Dst
 	}
 	return a, b
 }
 
-func (t *cmTable) rep(f cmFrom, m cmData, dst []handshakeEvent) []handshakeEvent {
-	p := f.p
-	qpn, psn := m.u24(12), dissect.PSN(m.u24(20))
-	i := t.find(cmKey{p.Dst, p.Src, m.remote(), f.vlan, false})
+func (t *cmTable) rep(m cmMessage, rep dissect.CMREP, dst []handshakeEvent) []handshakeEvent {
+	i := t.find(cmKey{m.p.Dst, m.p.Src, m.peer, m.vlan, false})
 	if i >= 0 {
 		c := t.convs.at(i)
 		a, b := &c.sides[0], &c.sides[1]
 		switch {
-		case c.side(f) == 0 || a.id != m.remote():
+		case c.from(m) == 0 || a.id != m.peer:
 			t.forget(i) // the identifier's new use: its owner was passive, and is active now
 			i = -1
-		case c.seen&seenREP != 0 && b.id == m.local() && b.qpn == qpn && a.psn == psn:
-			return append(dst, c.event(evResent, f, m))
+		case c.seen&seenREP != 0 && b.id == m.id && b.qpn == rep.LocalQPN() && a.psn == rep.StartPSN():
+			return append(dst, c.event(evResent, m))
 		}
 	}
 	if i < 0 {
-		i = t.add(f, 0, false) // side 0 is the one that the REP is for
+		i = t.add(m, 0, false) // side 0 is the one that the REP is for
 		c := t.convs.at(i)
 		c.sides[0], c.sides[1] = c.sides[1], c.sides[0]
-		t.name(i, 0, m.remote())
+		t.name(i, 0, m.peer)
 	}
-	t.name(i, 1, m.local())
+	t.name(i, 1, m.id)
 	c := t.convs.at(i)
 	a, b := &c.sides[0], &c.sides[1]
-	c.roles, c.transaction, c.rep = true, f.tid, p.Number
+	c.roles, c.transaction, c.rep = true, m.TransactionID, m.p.Number
 	c.seen = c.seen&seenREQ | seenREP
-	b.qpn, b.hasQP, b.told = qpn, true, true
-	a.psn, a.hasPSN, a.told = psn, true, true
-	a.rnr = int8(m[27] >> 5)
-	b.resources, b.depth, b.srq = int16(m[24]), int16(m[25]), m[27]&16 != 0
+	b.qpn, b.hasQP, b.told = rep.LocalQPN(), true, true
+	b.resources, b.depth, b.srq = int16(rep.ResponderResources()), int16(rep.InitiatorDepth()), rep.SRQ()
+	a.psn, a.hasPSN, a.told = rep.StartPSN(), true, true
+	a.rnr = int8(rep.RNRRetryCount())
 	if a.depth < 0 || a.depth > b.resources { // what the REQ asked for, as far as it was granted
 		a.depth = b.resources
 	}
@@ -236,16 +239,16 @@ func (t *cmTable) rep(f cmFrom, m cmData, dst []handshakeEvent) []handshakeEvent
 	if a.hasQP {
 		kind = evPair
 	}
-	e := c.event(kind, f, m)
+	e := c.event(kind, m)
 	e.Why = c.why()
 	return append(dst, e)
 }
 
-func (t *cmTable) rtu(f cmFrom, m cmData, dst []handshakeEvent) []handshakeEvent {
-	i := t.match(f, m)
+func (t *cmTable) rtu(m cmMessage, dst []handshakeEvent) []handshakeEvent {
+	i := t.match(m)
 	if i < 0 {
-		i = t.add(f, m.local(), false)
-		t.name(i, 1, m.remote())
+		i = t.add(m, m.id, false)
+		t.name(i, 1, m.peer)
 		t.convs.at(i).roles = true // only the active side sends RTU
 	}
 	c := t.convs.at(i)
@@ -256,127 +259,133 @@ func (t *cmTable) rtu(f cmFrom, m cmData, dst []handshakeEvent) []handshakeEvent
 	if !c.sides[0].hasQP && !c.sides[1].hasQP {
 		return dst
 	}
-	return append(dst, c.event(kind, f, m))
+	return append(dst, c.event(kind, m))
 }
 
-// rej is for REJ and MRA, which answer a message and prove nothing of queue
-// pairs. A REJ that answers a REQ may come without an identifier of its own.
-func (t *cmTable) rej(f cmFrom, m cmData, dst []handshakeEvent) []handshakeEvent {
-	kind := evMRA
-	i := t.match(f, m)
-	var c *cmConv
-	if i >= 0 {
-		c = t.convs.at(i)
-	} else {
-		c = &cmConv{vlan: f.vlan, sides: [2]cmSide{newCMSide(f.p.Src), newCMSide(f.p.Dst)}}
-		c.sides[0].id, c.sides[1].id = m.local(), m.remote()
+func (t *cmTable) rej(m cmMessage, rej dissect.CMREJ, dst []handshakeEvent) []handshakeEvent {
+	c := t.answered(m)
+	kind := evRejected
+	if c.mark(seenREJ << c.from(m)) {
+		kind = evResent
 	}
-	var reason uint16
-	if f.attr == attrREJ {
-		kind, reason = evRejected, m.u16(10)
-		if c.mark(seenREJ << c.side(f)) {
-			kind = evResent
-		}
-	}
-	e := c.event(kind, f, m)
-	e.Reason, e.Rejected = reason, m[8]>>6
+	e := c.event(kind, m)
+	e.Reason, e.Rejected = uint16(rej.Reason()), rej.Message()
 	return append(dst, e)
 }
 
-// dreq is for DREQ and LAP, which name their receiver's queue pair.
-func (t *cmTable) dreq(f cmFrom, m cmData, dst []handshakeEvent) []handshakeEvent {
-	off, kind := 8, evDisconnectRequest
-	if f.attr == attrLAP {
-		off, kind = 12, evMigration
+func (t *cmTable) mra(m cmMessage, mra dissect.CMMRA, dst []handshakeEvent) []handshakeEvent {
+	e := t.answered(m).event(evMRA, m)
+	e.Rejected = mra.Message()
+	return append(dst, e)
+}
+
+// answered is the conversation of a message that answers another one and says
+// nothing of queue pairs: one of which only the identifiers are known, and
+// which is not kept, where nothing of it was captured.
+func (t *cmTable) answered(m cmMessage) *cmConv {
+	if i := t.match(m); i >= 0 {
+		return t.convs.at(i)
 	}
-	qpn := m.u24(off)
-	i := t.match(f, m)
+	c := &cmConv{vlan: m.vlan, sides: [2]cmSide{newCMSide(m.p.Src), newCMSide(m.p.Dst)}}
+	c.sides[0].id, c.sides[1].id = m.id, m.peer
+	return c
+}
+
+// remote is for DREQ and LAP, which name their receiver's queue pair.
+func (t *cmTable) remote(m cmMessage, qpn uint32, dst []handshakeEvent) []handshakeEvent {
+	i := t.match(m)
 	if i >= 0 {
 		c := t.convs.at(i)
-		if to := &c.sides[1-c.side(f)]; to.hasQP && to.qpn != qpn {
+		if to := &c.sides[1-c.from(m)]; to.hasQP && to.qpn != qpn {
 			t.forget(i) // an older conversation, whose end was not captured
 			i = -1
 		}
 	}
 	if i < 0 {
-		i = t.add(f, m.local(), false)
-		t.name(i, 1, m.remote())
+		i = t.add(m, m.id, false)
+		t.name(i, 1, m.peer)
 	}
 	c := t.convs.at(i)
-	from := c.side(f)
+	from := c.from(m)
 	if to := &c.sides[1-from]; !to.hasQP {
 		to.qpn, to.hasQP = qpn, true
+		c.learnt[from], c.learntBy[from] = m.p.Number, m.Attribute
 		if c.sides[from].hasQP {
-			e := c.event(evPair, f, m)
-			e.Why = c.why() + ", " + cmName(f.attr) + " in frame " + strconv.FormatUint(f.p.Number, 10)
+			e := c.event(evPair, m)
+			e.Why = c.why()
 			dst = append(dst, e)
 		}
 	}
-	if f.attr == attrDREQ && c.mark(seenDREQ<<from) {
-		kind = evResent
+	kind := evMigration
+	if m.Attribute == dissect.CMAttrDREQ {
+		kind = evDisconnectRequest
+		if c.mark(seenDREQ << from) {
+			kind = evResent
+		}
 	}
-	return append(dst, c.event(kind, f, m))
+	return append(dst, c.event(kind, m))
 }
 
-// drep is for DREP and APR.
-func (t *cmTable) drep(f cmFrom, m cmData, dst []handshakeEvent) []handshakeEvent {
-	i := t.match(f, m)
+func (t *cmTable) drep(m cmMessage, dst []handshakeEvent) []handshakeEvent {
+	i := t.match(m)
 	if i < 0 {
 		return dst
 	}
 	c := t.convs.at(i)
-	if f.attr == attrAPR {
-		e := c.event(evMigration, f, m)
-		e.Reason = uint16(m[9])
-		return append(dst, e)
-	}
 	kind := evDisconnected
-	if c.mark(seenDREP << c.side(f)) {
+	if c.mark(seenDREP << c.from(m)) {
 		kind = evResent
 	}
-	return append(dst, c.event(kind, f, m))
+	return append(dst, c.event(kind, m))
 }
 
-func (t *cmTable) sidrReq(f cmFrom, m cmData, dst []handshakeEvent) []handshakeEvent {
-	p := f.p
-	i := t.find(cmKey{p.Src, p.Dst, m.local(), f.vlan, true})
-	if i >= 0 {
-		if c := t.convs.at(i); c.transaction == f.tid && c.service == m.u64(8) {
-			return append(dst, c.event(evResent, f, m))
+func (t *cmTable) apr(m cmMessage, apr dissect.CMAPR, dst []handshakeEvent) []handshakeEvent {
+	i := t.match(m)
+	if i < 0 {
+		return dst
+	}
+	e := t.convs.at(i).event(evMigration, m)
+	e.Reason = uint16(apr.Status())
+	return append(dst, e)
+}
+
+func (t *cmTable) sidrReq(m cmMessage, req dissect.CMSIDRREQ, dst []handshakeEvent) []handshakeEvent {
+	service := uint64(req.ServiceID())
+	if i := t.find(cmKey{m.p.Src, m.p.Dst, m.id, m.vlan, true}); i >= 0 {
+		if c := t.convs.at(i); c.transaction == m.TransactionID && c.service == service {
+			return append(dst, c.event(evResent, m))
 		}
 		t.forget(i)
 	}
-	c := t.convs.at(t.add(f, m.local(), true))
-	c.roles, c.seen, c.transaction, c.req, c.service = true, seenSIDRReq, f.tid, p.Number, m.u64(8)
+	c := t.convs.at(t.add(m, m.id, true))
+	c.roles, c.transaction, c.req, c.service = true, m.TransactionID, m.p.Number, service
 	c.transport, c.hasTransport = dissect.UD, true
-	return append(dst, c.event(evSIDR, f, m))
+	return append(dst, c.event(evSIDR, m))
 }
 
-func (t *cmTable) sidrRep(f cmFrom, m cmData, dst []handshakeEvent) []handshakeEvent {
-	p := f.p
-	i := t.find(cmKey{p.Dst, p.Src, m.local(), f.vlan, true})
+func (t *cmTable) sidrRep(m cmMessage, rep dissect.CMSIDRREP, dst []handshakeEvent) []handshakeEvent {
+	i := t.find(cmKey{m.p.Dst, m.p.Src, m.id, m.vlan, true})
 	if i < 0 { // the request was not captured
-		i = t.add(f, 0, true)
+		i = t.add(m, 0, true)
 		c := t.convs.at(i)
 		c.sides[0], c.sides[1] = c.sides[1], c.sides[0]
-		t.name(i, 0, m.local())
-		c.roles, c.transaction = true, f.tid
+		t.name(i, 0, m.id)
+		c.roles, c.transaction = true, m.TransactionID
 		c.transport, c.hasTransport = dissect.UD, true
 	}
 	c := t.convs.at(i)
 	kind := evSIDR
+	if rep.Status() != 0 {
+		kind = evRejected
+	} else {
+		c.sides[1].qpn, c.sides[1].hasQP = rep.QPN(), true
+	}
 	if c.mark(seenSIDRRep) {
 		kind = evResent
 	}
-	c.service, c.rep = m.u64(12), p.Number
-	status := m[4]
-	if b := &c.sides[1]; status == 0 {
-		b.qpn, b.hasQP = m.u24(8), true
-	} else if kind == evSIDR {
-		kind = evRejected
-	}
-	e := c.event(kind, f, m)
-	e.Reason, e.QKey = uint16(status), m.u32(20)
+	c.service, c.rep = uint64(rep.ServiceID()), m.p.Number
+	e := c.event(kind, m)
+	e.Reason, e.QKey = uint16(rep.Status()), rep.QKey()
 	return append(dst, e)
 }
 
@@ -393,41 +402,40 @@ func (t *cmTable) find(k cmKey) int32 {
 // match finds the conversation by the identifiers of a message that may have
 // both, and learns the one that it did not know. A conversation that one
 // identifier names, and the other one contradicts, is not meant.
-func (t *cmTable) match(f cmFrom, m cmData) int32 {
-	local, remote := m.local(), m.remote()
-	for n, k := range [2]cmKey{{f.p.Src, f.p.Dst, local, f.vlan, false}, {f.p.Dst, f.p.Src, remote, f.vlan, false}} {
-		if k.id == 0 {
-			continue
-		}
+func (t *cmTable) match(m cmMessage) int32 {
+	for _, k := range [2]cmKey{{m.p.Src, m.p.Dst, m.id, m.vlan, false}, {m.p.Dst, m.p.Src, m.peer, m.vlan, false}} {
 		i := t.find(k)
 		if i < 0 {
 			continue
 		}
 		c := t.convs.at(i)
-		from := c.side(f)
-		other, id := 1-from, remote
-		if n == 1 {
-			other, id = from, local
-		}
-		switch s := &c.sides[other]; {
-		case id == 0, s.hasID && s.id == id:
-			return i
-		case !s.hasID:
-			t.name(i, other, id)
+		from := c.from(m)
+		if c.sides[from].agrees(m.id) && c.sides[1-from].agrees(m.peer) {
+			t.learn(i, from, m.id)
+			t.learn(i, 1-from, m.peer)
 			return i
 		}
 	}
 	return -1
 }
 
+// agrees reports whether the side may have given the identifier; 0 is none.
+func (s *cmSide) agrees(id uint32) bool { return id == 0 || !s.hasID || s.id == id }
+
+func (t *cmTable) learn(i int32, side int, id uint32) {
+	if id != 0 && !t.convs.at(i).sides[side].hasID {
+		t.name(i, side, id)
+	}
+}
+
 // add begins a conversation whose side 0, known by id, sent the datagram. An
 // id of 0 is none.
-func (t *cmTable) add(f cmFrom, id uint32, sidr bool) int32 {
+func (t *cmTable) add(m cmMessage, id uint32, sidr bool) int32 {
 	i, used := t.convs.take()
 	if used {
 		t.unname(i)
 	}
-	*t.convs.at(i) = cmConv{vlan: f.vlan, sidr: sidr, sides: [2]cmSide{newCMSide(f.p.Src), newCMSide(f.p.Dst)}}
+	*t.convs.at(i) = cmConv{vlan: m.vlan, sidr: sidr, sides: [2]cmSide{newCMSide(m.p.Src), newCMSide(m.p.Dst)}}
 	t.name(i, 0, id)
 	return i
 }
@@ -471,43 +479,73 @@ func (t *cmTable) unname(i int32) {
 	}
 }
 
-// side is the one that sent the datagram. A host that talks to itself is told
-// apart by the identifiers.
-func (c *cmConv) side(f cmFrom) int {
-	if c.sides[0].own != c.sides[1].own {
-		if c.sides[0].own == f.p.Src {
-			return 0
-		}
-		return 1
-	}
-	if c.sides[0].id == f.id {
+// from is the side that sent the message. The two sides of a host that talks
+// to itself are told apart by their identifiers.
+func (c *cmConv) from(m cmMessage) int {
+	a, b := &c.sides[0], &c.sides[1]
+	if a.own == m.p.Src && (a.own != b.own || a.hasID && a.id == m.id) {
 		return 0
 	}
 	return 1
 }
 
+// why says what proves the queue pairs that are known.
 func (c *cmConv) why() string {
-	switch {
-	case c.req != 0 && c.rep != 0:
-		return "CM REQ in frame " + strconv.FormatUint(c.req, 10) + ", REP in frame " + strconv.FormatUint(c.rep, 10)
-	case c.req != 0:
-		return "CM REQ in frame " + strconv.FormatUint(c.req, 10)
-	case c.rep != 0:
-		return "CM REP in frame " + strconv.FormatUint(c.rep, 10)
+	why, sep := "CM ", ""
+	add := func(what string, frame uint64) {
+		if frame != 0 {
+			why += sep + what + " in frame " + strconv.FormatUint(frame, 10)
+			sep = ", "
+		}
 	}
-	return "CM"
+	add("REQ", c.req)
+	add("REP", c.rep)
+	add(c.learntBy[0].String(), c.learnt[0])
+	add(c.learntBy[1].String(), c.learnt[1])
+	return why
 }
 
-func (c *cmConv) event(kind eventKind, f cmFrom, m cmData) handshakeEvent {
+func (c *cmConv) event(kind eventKind, m cmMessage) handshakeEvent {
 	a, b := &c.sides[0], &c.sides[1]
 	return handshakeEvent{
-		Kind: kind, By: ByCM, Message: f.attr, FromA: c.side(f) == 0,
+		Kind: kind, By: ByCM, Message: m.Attribute, FromA: c.from(m) == 0,
 		RolesKnown: c.roles, HasA: a.hasQP, HasB: b.hasQP, VLANKnown: true,
 		A: QPName{a.qpAddr, int(c.vlan), a.qpn}, B: QPName{b.qpAddr, int(c.vlan), b.qpn},
 		NegA: a.negotiated(), NegB: b.negotiated(), HasPSNA: a.hasPSN, HasPSNB: b.hasPSN,
 		Transport: c.transport, HasTransport: c.hasTransport, ServiceID: c.service,
-		PrivateLen: m.privateLen(f.attr),
-		CommA:      a.id, CommB: b.id, Transaction: f.tid,
-		Frame: f.p.Number, Time: f.p.Time,
+		PrivateLen: privateLen(m.CM),
+		CommA:      a.id, CommB: b.id, Transaction: m.TransactionID,
+		Frame: m.p.Number, Time: m.p.Time,
 	}
+}
+
+// privateLen is the length of what the application said, as far as it can be
+// told: private data has a fixed size and is filled up with zeros.
+func privateLen(m dissect.CM) int {
+	var b []byte
+	switch m.Attribute {
+	case dissect.CMAttrREQ:
+		b = dissect.CMREQ(m.Data).ConsumerPrivate()
+	case dissect.CMAttrMRA:
+		b = dissect.CMMRA(m.Data).Private()
+	case dissect.CMAttrREJ:
+		b = dissect.CMREJ(m.Data).Private()
+	case dissect.CMAttrREP:
+		b = dissect.CMREP(m.Data).Private()
+	case dissect.CMAttrRTU:
+		b = dissect.CMRTU(m.Data).Private()
+	case dissect.CMAttrDREQ:
+		b = dissect.CMDREQ(m.Data).Private()
+	case dissect.CMAttrDREP:
+		b = dissect.CMDREP(m.Data).Private()
+	case dissect.CMAttrSIDRREQ:
+		b = dissect.CMSIDRREQ(m.Data).ConsumerPrivate()
+	case dissect.CMAttrSIDRREP:
+		b = dissect.CMSIDRREP(m.Data).Private()
+	case dissect.CMAttrLAP:
+		b = dissect.CMLAP(m.Data).Private()
+	case dissect.CMAttrAPR:
+		b = dissect.CMAPR(m.Data).Private()
+	}
+	return len(bytes.TrimRight(b, "\x00"))
 }

@@ -182,4 +182,3 @@ func smallerMTU(a, b int8) int {
 	}
 	return pathMTU(min(a, b))
 }
-
