@@ -9,7 +9,7 @@ import "time"
 // A view may be shorter than 232 bytes where the capture cut the frame: a
 // getter of bytes that are missing returns 0, a setter of them panics.
 
-// CMAttribute is the attribute identifier of a CM message (IBA 12.6).
+// CMAttribute is the attribute identifier of a CM message (IBA 12).
 type CMAttribute uint16
 
 // The CM messages.
@@ -105,7 +105,7 @@ const (
 const cmLayers LayerSet = 1<<(LayerCMAPR+1) - 1<<LayerCMREQ
 
 // CMTimeout returns 4.096 µs × 2^n, the time that a CM response, service or
-// delay code stands for (IBA 12.7.21 and on). Other than in AckTimeout, 0 is a
+// delay code stands for. Other than in AckTimeout, 0 is a
 // time as well.
 func CMTimeout(n uint8) time.Duration { return 4096 << (n & 0x1F) }
 

@@ -1,6 +1,6 @@
 package dissect
 
-// CMDREQ asks to end a connection (IBA 12.6.10).
+// CMDREQ asks to end a connection (IBA 12, table 112).
 type CMDREQ []byte
 
 // LocalCommID returns the sender's communication identifier.
@@ -24,7 +24,7 @@ func (m CMDREQ) SetRemoteQPN(v uint32) { put24(m[8:], v) }
 // Private returns the captured part of the 220 bytes of private data.
 func (m CMDREQ) Private() []byte { return cmBytes(m).tail(12) }
 
-// CMDREP agrees to end a connection (IBA 12.6.11).
+// CMDREP agrees to end a connection (IBA 12, table 113).
 type CMDREP []byte
 
 // LocalCommID returns the sender's communication identifier.

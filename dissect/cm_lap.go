@@ -1,6 +1,6 @@
 package dissect
 
-// CMLAP asks to load an alternate path (IBA 12.8.1).
+// CMLAP asks to load an alternate path (IBA 12, table 115).
 type CMLAP []byte
 
 // LocalCommID returns the sender's communication identifier.
@@ -96,7 +96,7 @@ func (m CMLAP) SetAckTimeout(v uint8) { cmBytes(m).putBits(63, 3, 5, v) }
 // Private returns the captured part of the 168 bytes of private data.
 func (m CMLAP) Private() []byte { return cmBytes(m).tail(64) }
 
-// CMAPR is the answer to a LAP (IBA 12.8.2).
+// CMAPR is the answer to a LAP (IBA 12, table 116).
 type CMAPR []byte
 
 // LocalCommID returns the sender's communication identifier.
@@ -130,7 +130,7 @@ func (m CMAPR) Info() []byte { return cmBytes(m).span(12, 72) }
 // Private returns the captured part of the 148 bytes of private data.
 func (m CMAPR) Private() []byte { return cmBytes(m).tail(84) }
 
-// APStatus is the status of an APR (IBA 12.8.2.1).
+// APStatus is the status of an APR.
 type APStatus uint8
 
 var apStatusNames = [...]string{

@@ -1,6 +1,6 @@
 package dissect
 
-// CMMRA asks the other side to wait longer (IBA 12.6.6).
+// CMMRA asks the other side to wait longer (IBA 12, table 107).
 type CMMRA []byte
 
 // LocalCommID returns the sender's communication identifier.
@@ -30,7 +30,7 @@ func (m CMMRA) SetServiceTimeout(v uint8) { cmBytes(m).putBits(9, 3, 5, v) }
 // Private returns the captured part of the 222 bytes of private data.
 func (m CMMRA) Private() []byte { return cmBytes(m).tail(10) }
 
-// CMREJ refuses a connection (IBA 12.6.7).
+// CMREJ refuses a connection (IBA 12, table 108).
 type CMREJ []byte
 
 // LocalCommID returns the sender's communication identifier.
@@ -70,7 +70,7 @@ func (m CMREJ) Info() []byte { return cmBytes(m).span(12, 72) }
 // Private returns the captured part of the 148 bytes of private data.
 func (m CMREJ) Private() []byte { return cmBytes(m).tail(84) }
 
-// RejReason is the reason of a REJ (IBA 12.6.7.2).
+// RejReason is the reason of a REJ.
 type RejReason uint16
 
 // The reasons that code has to name. All have a name as text.

@@ -1,6 +1,6 @@
 package dissect
 
-// CMREP is the answer to a REQ (IBA 12.6.8).
+// CMREP is the answer to a REQ (IBA 12, table 110).
 type CMREP []byte
 
 // LocalCommID returns the sender's communication identifier.
@@ -101,7 +101,7 @@ func (m CMREP) VendorID() uint32 {
 func (m CMREP) SetVendorID(v uint32) { m[15], m[19], m[23] = byte(v>>16), byte(v>>8), byte(v) }
 
 // CMRTU says that the active side is ready to use the connection
-// (IBA 12.6.9).
+// (IBA 12, table 111).
 type CMRTU []byte
 
 // LocalCommID returns the sender's communication identifier.

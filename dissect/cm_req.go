@@ -2,7 +2,7 @@ package dissect
 
 import "slices"
 
-// CMREQ is a request for communication (IBA 12.6.5).
+// CMREQ is a request for communication (IBA 12, table 106).
 type CMREQ []byte
 
 // LocalCommID returns the active side's communication identifier.

@@ -1,7 +1,7 @@
 package dissect
 
 // CMSIDRREQ asks for the queue pair and queue key of a datagram service
-// (IBA 12.11.1).
+// (IBA 12, table 119).
 type CMSIDRREQ []byte
 
 // RequestID returns the request identifier.
@@ -33,7 +33,7 @@ func (m CMSIDRREQ) IPCM() IPCM { return ipcmOf(m.ServiceID(), m.Private()) }
 // which is all of it, or what the RDMA IP CM service left of it.
 func (m CMSIDRREQ) ConsumerPrivate() []byte { return consumerOf(m.ServiceID(), m.Private()) }
 
-// CMSIDRREP is the answer to a SIDR_REQ (IBA 12.11.2).
+// CMSIDRREP is the answer to a SIDR_REQ (IBA 12, table 120).
 type CMSIDRREP []byte
 
 // RequestID returns the request identifier.
@@ -89,7 +89,7 @@ func (m CMSIDRREP) VendorID() uint32 {
 // SetVendorID sets the vendor identifier.
 func (m CMSIDRREP) SetVendorID(v uint32) { m[6], m[7], m[11] = byte(v>>16), byte(v>>8), byte(v) }
 
-// SIDRStatus is the status of a SIDR_REP (IBA 12.11.2.1).
+// SIDRStatus is the status of a SIDR_REP.
 type SIDRStatus uint8
 
 // The states.

@@ -4,7 +4,7 @@ package dissect
 // identifier holds protocol and port, and the private data of REQ and SIDR_REQ
 // begin with addresses.
 
-// ServiceID is the service that a CM message asks for (IBA 12.7.3).
+// ServiceID is the service that a CM message asks for.
 type ServiceID uint64
 
 // The protocols in the service identifiers of the RDMA IP CM service, which
@@ -44,7 +44,7 @@ func (s ServiceID) String() string {
 const ipcmSize = 36
 
 // IPCM is the header that the RDMA IP CM service puts at the beginning of the
-// private data (annex A11.2).
+// private data (annex A11).
 type IPCM []byte
 
 // MajorVersion returns the major version, 0.

@@ -42,7 +42,7 @@ const (
 )
 
 // What the payload holds where it is a management datagram (IBA 13.4): the
-// header that all share, behind it one of the CM messages (IBA 12.6), and in
+// header that all share, behind it one of the CM messages (IBA 12), and in
 // the private data of some of those the header of the RDMA IP CM service
 // (annex A11).
 const (

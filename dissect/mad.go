@@ -8,11 +8,10 @@ const (
 	madDataSize   = madSize - madHeaderSize
 )
 
-// QP1QKey is the queue key of the general services interface, QP 1
-// (IBA 10.2.5).
+// QP1QKey is the queue key of the general services interface, QP 1.
 const QP1QKey = 0x80010000
 
-// MADClass is a management class (IBA 13.4.4).
+// MADClass is a management class (IBA 13.4).
 type MADClass uint8
 
 // The management classes.
@@ -64,7 +63,7 @@ func (c MADClass) String() string {
 	return "reserved"
 }
 
-// MADMethod is what a management datagram does (IBA 13.4.5).
+// MADMethod is what a management datagram does (IBA 13.4).
 type MADMethod uint8
 
 // The methods. CM messages are all MethodSend.
