@@ -13,6 +13,7 @@ type gap struct {
 	frame    uint64
 	naked    bool // its responder asked for it
 	acked    bool // its responder acknowledged beyond it
+	again    bool // seen once, missing when it was sent again
 }
 
 // maxGaps bounds the gaps remembered per stream; beyond it the oldest is
@@ -80,6 +81,9 @@ func (t *Tracker) fillGap(c *conn, d Direction, p dissect.PSN) bool {
 
 // settleGap says what became of packets that never came.
 func (t *Tracker) settleGap(c *conn, d Direction, g *gap) {
+	if g.again {
+		return // what was lost of a resend is counted when the hole shows
+	}
 	n := uint64(g.to.Sub(g.from))
 	s := &t.rare(c).stream[d]
 	switch {
@@ -108,7 +112,11 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 	h := &c.half[d]
 	x := t.rare(c)
 	s := &x.stream[d]
-	missing := t.gapAt(c, d, p.PSN) != nil
+	g := t.gapAt(c, d, p.PSN)
+	missing := g != nil && !g.again
+	if g != nil && g.again {
+		t.fillGap(c, d, p.PSN)
+	}
 	v, cause := t.judge(c, d, p, missing, id)
 	switch v {
 	case copied:
@@ -120,6 +128,9 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 		return
 	case late:
 		s.Reordered++
+		if !missing { // its retransmission has overtaken it
+			s.Duplicates++
+		}
 		m.Bits |= MarkReordered
 		t.report(findReordered, c, d, p, m, uint64(p.PSN), uint64(h.next.Sub(p.PSN)))
 	case sentAgain:
@@ -129,10 +140,19 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 		}
 		s.RetransmittedPackets++
 		s.RetransmittedBytes += uint64(p.WireLen)
-		running := h.flags&halfResending != 0 && p.PSN == h.resendNext
-		if !running {
-			s.Retransmissions[cause]++
+		switch hole := p.PSN.Sub(h.resendNext); {
+		case h.flags&halfResending == 0 || hole != 0 && !t.sameRun(h, p):
+			if cause < NumCauses {
+				s.Retransmissions[cause]++
+			} else {
+				s.Ambiguous++
+			}
 			t.resendRun(c, d, p, m, cause)
+		case hole > 0 && !asks(p): // a part of the resend is missing in its turn
+			s.LostBeforeTap += uint64(hole)
+			if len(x.gaps[d]) < maxGaps {
+				x.gaps[d] = append(x.gaps[d], gap{from: h.resendNext, to: p.PSN, time: p.Time, frame: p.Number, again: true})
+			}
 		}
 		if missing {
 			s.LostBeforeTap++
@@ -169,8 +189,12 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 		return
 	}
 	_, i := t.find(h, p.PSN)
-	if i == 0 {
-		return // settled long ago
+	if i == 0 { // settled before
+		if v == sentAgain && p.Op().Family == dissect.Read {
+			x.stream[d.Reverse()].LostBehindTap++
+			t.report(findResponseLostBehind, c, d.Reverse(), p, m, uint64(p.PSN))
+		}
+		return
 	}
 	f := &t.open[i]
 	if !f.psn.Before(p.PSN) {
@@ -190,7 +214,7 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 	m.Message, m.Round = f.Index, f.round
 	if f.Op == OpRead && p.Op().Family == dissect.Read {
 		h.resendNext = f.end
-		t.resumeRead(c, d, f, p, m)
+		t.resumeRead(c, d, f, p, m, cause)
 	}
 }
 
@@ -212,35 +236,52 @@ func (t *Tracker) judge(c *conn, d Direction, p *dissect.Packet, missing bool, i
 		}
 		return copied, 0
 	}
-	if id == ipidOld {
-		if missing {
-			return late, 0
-		}
+	switch id {
+	case ipidCopy:
 		return copied, 0
+	case ipidLate:
+		return late, 0
 	}
+	quick := p.Time-h.lastReq < t.quick(c, d)
 	switch {
-	case h.flags&halfResending != 0 && p.PSN == h.resendNext:
+	case h.flags&halfResending != 0 && t.sameRun(h, p):
 		return sentAgain, h.resendRun
-	case h.nak.kind == nakSequence && !p.PSN.After(h.nak.psn):
+	case h.nak.kind == nakSequence:
 		return sentAgain, CauseNAK
 	case h.nak.kind == nakRNR && !p.PSN.After(h.nak.psn):
 		return sentAgain, CauseRNR
 	case h.flags&halfAckSeen != 0 && p.PSN.Before(h.acked) && !t.unanswered(h, p.PSN):
-		if id == ipidSilent && p.Time-h.lastReq < t.quick(c, d) {
+		if id == ipidSilent && quick {
 			return copied, 0
 		}
 		return sentAgain, CauseSpurious
-	case id == ipidNew:
-		return sentAgain, CauseTimeout
-	}
-	if p.Time-h.lastReq < t.quick(c, d) {
-		if missing {
-			return late, 0
-		}
+	case id == ipidSilent && quick && missing:
+		return late, 0
+	case id == ipidSilent && quick:
 		return copied, 0
+	case quick && t.rare(c).stream[d].Reordered > 0:
+		return sentAgain, NumCauses // on a path that reorders, nothing says why
 	}
 	return sentAgain, CauseTimeout
 }
+
+// sameRun reports whether a packet goes on with the running resend: the next
+// PSN, or one a little further on where the packets between were lost.
+func (t *Tracker) sameRun(h *half, p *dissect.Packet) bool {
+	hole := p.PSN.Sub(h.resendNext)
+	return hole == 0 || hole > 0 && hole <= maxHole && h.nak.kind == nakNone
+}
+
+// asks reports whether a request is one that is answered with data: going back
+// over such requests skips those that were answered.
+func asks(p *dissect.Packet) bool {
+	f := p.Op().Family
+	return f != dissect.Send && f != dissect.Write
+}
+
+// maxHole is how many packets of a resend may be missing before it is taken
+// for another one.
+const maxHole = 64
 
 // unanswered reports whether the PSN is of a READ or atomic that still waits
 // for its answer.
@@ -278,6 +319,8 @@ func (t *Tracker) resendRun(c *conn, d Direction, p *dissect.Packet, m *Mark, ca
 	case CauseTimeout:
 		t.report(findTimeout, c, d, p, m, uint64(p.PSN), uint64(p.Time-h.lastReq))
 	case CauseSpurious:
-		t.report(findSpurious, c, d, p, m, uint64(p.PSN))
+		if p.Op().Family != dissect.Read { // a READ has findings of its own
+			t.report(findSpurious, c, d, p, m, uint64(p.PSN))
+		}
 	}
 }

@@ -110,6 +110,7 @@ type stream struct {
 	acks      uint32
 	lastSeen  int64
 	firstSeen int64
+	ipidSeen  uint64 // bit i: the identification i before ipid was seen
 	ipid      uint16 // newest IPv4 identification
 	srcPort   uint16
 	op        Operation

@@ -86,6 +86,10 @@ type handshakeEvent struct {
 	RolesKnown bool
 	HasA, HasB bool
 	A, B       QPName
+	// Late: of evPair: not the set-up proves it, but what came after it, a DREQ
+	// or a text that perftest sends over and over. The queue pairs were in use
+	// before.
+	Late bool
 	// VLANKnown: the queue pairs use the handshake's own VLAN. A TCP exchange
 	// may run over another network than the RDMA traffic; then it is false,
 	// and VLAN is that of TCP.

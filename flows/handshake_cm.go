@@ -312,7 +312,7 @@ func (t *cmTable) remote(m cmMessage, qpn uint32, dst []handshakeEvent) []handsh
 		c.learnt[from], c.learntBy[from] = m.p.Number, m.Attribute
 		if c.sides[from].hasQP {
 			e := c.event(evPair, m)
-			e.Why = c.why()
+			e.Why, e.Late = c.why(), true
 			dst = append(dst, e)
 		}
 	}

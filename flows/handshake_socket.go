@@ -273,7 +273,7 @@ func (t *socketTable) text(fl *socketFlow, from int, p *dissect.Packet, x socket
 	s.last = x
 	if fl.holed || !s.fromSYN || !o.fromSYN {
 		if s.again && o.again && x.fillings == 0 && o.last.fillings == 0 {
-			return t.pair(fl, from, p, x, o.last, dst)
+			return t.pair(fl, from, p, x, o.last, true, dst)
 		}
 		return dst
 	}
@@ -291,7 +291,7 @@ func (t *socketTable) text(fl *socketFlow, from int, p *dissect.Packet, x socket
 	if x.fillings != 0 || peer.fillings != 0 {
 		return dst
 	}
-	return t.pair(fl, from, p, x, peer, dst)
+	return t.pair(fl, from, p, x, peer, false, dst)
 }
 
 // wait keeps a text until the other side's answers it.
@@ -312,7 +312,7 @@ func (t *socketTable) wait(fl *socketFlow, from int, x socketText, dst []handsha
 
 // pair takes two texts that belong together: a new pair, or a pair known
 // already whose sides wait for each other once more.
-func (t *socketTable) pair(fl *socketFlow, from int, p *dissect.Packet, x, peer socketText, dst []handshakeEvent) []handshakeEvent {
+func (t *socketTable) pair(fl *socketFlow, from int, p *dissect.Packet, x, peer socketText, late bool, dst []handshakeEvent) []handshakeEvent {
 	var pr socketPair
 	pr.sides[from], pr.sides[1-from] = x, peer
 	id := [4]uint32{pr.sides[0].qpn, pr.sides[1].qpn, uint32(pr.sides[0].psn), uint32(pr.sides[1].psn)}
@@ -334,6 +334,7 @@ func (t *socketTable) pair(fl *socketFlow, from int, p *dissect.Packet, x, peer 
 	fl.pairs = append(fl.pairs, pr)
 	t.pairs++
 	e := fl.event(evPair, &pr, from, p)
+	e.Late = late
 	what := "ibv_*_pingpong texts"
 	if x.form.perftest() {
 		what = "perftest key messages"

@@ -16,6 +16,7 @@ type inflight struct {
 	respNext dissect.PSN // the first that is missing
 	respMax  dissect.PSN // one behind the highest seen
 	missing  uint32      // between the two
+	toldLost uint32      // how many of them were counted as lost
 	resumes  uint16
 }
 

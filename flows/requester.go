@@ -169,6 +169,9 @@ func (t *Tracker) place(c *conn, d Direction, p *dissect.Packet, m *Mark) uint32
 			prev, before = i, i
 		}
 	}
+	if before != 0 && t.open[before].holds(p.PSN) {
+		return before // it fills a hole
+	}
 	if !op.Starts() && before != 0 {
 		f := &t.open[before]
 		if f.Op == kind && f.flags&haveEnd == 0 && !f.needsAnswer() && t.continues(h, f, p) {
@@ -276,6 +279,9 @@ func (t *Tracker) sent(c *conn, d Direction, i uint32, p *dissect.Packet, m *Mar
 	}
 	if op.Flags&(dissect.WithImm|dissect.WithInv) != 0 {
 		f.Imm = p.Imm
+	}
+	if f.flags&haveHole != 0 && int(f.Segments) == f.end.Sub(f.FirstPSN) {
+		f.flags &^= haveHole
 	}
 	if op.Ends() {
 		f.flags |= haveEnd

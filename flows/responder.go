@@ -284,6 +284,7 @@ func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark,
 			t.rare(c).stream[d].Reordered++
 		}
 		f.missing--
+		f.toldLost = min(f.toldLost, f.missing)
 		f.respNext = p.PSN.Add(1)
 		f.Seen += uint64(p.PayloadLen())
 		if f.missing == 0 {
@@ -316,7 +317,7 @@ func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark,
 // repeatedResponse counts an answer that was seen before.
 func (t *Tracker) repeatedResponse(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipidVerdict) {
 	s := &t.rare(c).stream[d]
-	if id == ipidOld {
+	if id == ipidCopy {
 		s.NetworkDuplicates++
 		m.Bits |= MarkDuplicate
 		return
@@ -328,17 +329,19 @@ func (t *Tracker) repeatedResponse(c *conn, d Direction, p *dissect.Packet, m *M
 
 // resumeRead takes a READ request inside the span of one that is not answered
 // in full: the same message, asking for the rest.
-func (t *Tracker) resumeRead(c *conn, d Direction, f *inflight, p *dissect.Packet, m *Mark) {
+func (t *Tracker) resumeRead(c *conn, d Direction, f *inflight, p *dissect.Packet, m *Mark, cause Cause) {
 	f.resumes++
 	s := &t.rare(c).stream[d.Reverse()]
 	switch {
+	case f.missing > f.toldLost:
+		s.LostBeforeTap += uint64(f.missing - f.toldLost)
+		t.report(findResponseLost, c, d.Reverse(), p, m, uint64(f.missing-f.toldLost), uint64(f.respNext))
+		f.toldLost = f.missing
 	case f.missing > 0:
-		s.LostBeforeTap += uint64(f.missing)
-		t.report(findResponseLost, c, d.Reverse(), p, m, uint64(f.missing), uint64(f.respNext))
 	case p.PSN.Before(f.respMax):
 		s.LostBehindTap++
 		t.report(findResponseLostBehind, c, d.Reverse(), p, m, uint64(p.PSN))
-	default:
-		s.Ambiguous++
+	case cause == CauseTimeout:
+		s.Ambiguous++ // the request or its answer: this tap does not show which
 	}
 }

@@ -219,16 +219,16 @@ func (t *Tracker) track(c *conn, d Direction, p *dissect.Packet, frame []byte, m
 	if s.dscp != p.DSCP() || s.srcPort != p.SrcPort {
 		t.attributes(c, d, p)
 	}
-	copied := t.sameIPID(s, p, first)
+	id := judgeIPID(s, p, first)
 	switch op := p.Op(); {
 	case op.Family == dissect.Congestion:
 		t.rare(c).stream[d].CNPs++
 	case op.Role == dissect.Request:
 		m.Bits |= MarkRequest
-		t.request(c, d, p, frame, m, copied)
+		t.request(c, d, p, frame, m, id)
 	case op.Role == dissect.Response:
 		m.Bits |= MarkResponse
-		t.response(c, d, p, frame, m, copied)
+		t.response(c, d, p, frame, m, id)
 	}
 	s.lastSeen = p.Time
 	if c.flags&connProvisional == 0 && m.Bits&(MarkNAK|MarkRNR|MarkCNP) == 0 {
@@ -242,36 +242,50 @@ type ipidVerdict uint8
 const (
 	ipidSilent ipidVerdict = iota // does not run, or no IPv4
 	ipidNew                       // later than all before: sent anew
-	ipidOld                       // not later: a copy, or overtaken
+	ipidCopy                      // seen before: the same packet again
+	ipidLate                      // earlier than others, and not seen before: overtaken
 )
 
-// sameIPID follows a sender's IPv4 identification. Where it counts up, a
-// retransmission has a new one and a copy made by the network the old one.
-func (t *Tracker) sameIPID(s *stream, p *dissect.Packet, first bool) ipidVerdict {
+// ipidWindow is how many identifications back are remembered.
+const ipidWindow = 64
+
+// judgeIPID follows a sender's IPv4 identification. Where it counts up, a
+// retransmission has a new one, a copy made by the network the same one, and a
+// packet that was overtaken one that was left out.
+func judgeIPID(s *stream, p *dissect.Packet, first bool) ipidVerdict {
 	if !p.Has(dissect.LayerIPv4) {
 		return ipidSilent
 	}
 	if first {
-		s.ipid = p.IPID
+		s.ipid, s.ipidSeen = p.IPID, 1
 		return ipidSilent
 	}
-	step := int16(p.IPID - s.ipid)
+	step := int(int16(p.IPID - s.ipid))
+	v := ipidNew
 	switch {
 	case step > 0:
+		s.ipidSeen = s.ipidSeen<<min(step, ipidWindow) | 1
 		s.ipid = p.IPID
 		if s.ipidRuns < 255 {
 			s.ipidRuns++
 		}
-	case step == 0 && p.IPID == 0:
-		s.ipidRuns = 0
+	case step <= -ipidWindow:
+		v = ipidSilent
+	default:
+		bit := uint64(1) << -step
+		v = ipidLate
+		if s.ipidSeen&bit != 0 {
+			v = ipidCopy
+			if p.IPID == 0 {
+				s.ipidRuns = 0
+			}
+		}
+		s.ipidSeen |= bit
 	}
 	if s.ipidRuns < 3 {
 		return ipidSilent
 	}
-	if step > 0 {
-		return ipidNew
-	}
-	return ipidOld
+	return v
 }
 
 // Finish settles everything that waited for more packets. Call it once, when
