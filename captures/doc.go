@@ -33,9 +33,10 @@
 // input. The format is found by content, never by the file's name.
 //
 // Two windows lie under one pair of parsers. Regular uncompressed files are
-// read through a sliding memory mapping of 16 MiB, which costs a third of
-// read(2) and keeps resident memory small however large the file is. All else
-// goes through a read buffer.
+// read through a sliding memory mapping of 16 MiB, which keeps resident memory
+// small however large the file is. All else goes through a read buffer. A mapping
+// is the cheaper one where page faults are cheap, and the dearer one in virtual
+// machines with shadow page tables; BenchmarkReadPcapng tells, Unmapped decides.
 //
 // # Files that shrink
 //

@@ -21,7 +21,8 @@ var (
 type FileError struct {
 	File string // path, or "standard input"
 	// Unit is what Block counts: "block" in pcapng, "record" in pcap. It is
-	// "file header" with Block 0, or empty where the error has no place.
+	// "file header" or (from Guard) "mapped data" with Block 0, or empty where
+	// the error has no place.
 	Unit   string
 	Block  int   // number of the block or record, from 1
 	Offset int64 // bytes from the start of the file

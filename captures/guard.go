@@ -16,7 +16,8 @@ import (
 // Whoever touches Frame.Data of a Source from Open, on any goroutine, does so
 // inside Guard, best a whole batch at a time: it costs tens of nanoseconds. It
 // protects the goroutine that calls it only. What fn was doing stays half done.
-// System calls given such memory return EFAULT by themselves.
+// System calls given such memory return EFAULT by themselves. A write to Data,
+// which nobody may do, looks the same.
 func Guard(fn func() error) (err error) {
 	old := debug.SetPanicOnFault(true)
 	defer func() {
