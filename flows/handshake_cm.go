@@ -256,7 +256,7 @@ func (t *cmTable) rtu(m cmMessage, dst []handshakeEvent) []handshakeEvent {
 	if c.mark(seenRTU) {
 		kind = evResent
 	}
-	if !c.sides[0].hasQP && !c.sides[1].hasQP {
+	if !c.named() {
 		return dst
 	}
 	return append(dst, c.event(kind, m))
@@ -328,7 +328,7 @@ func (t *cmTable) remote(m cmMessage, qpn uint32, dst []handshakeEvent) []handsh
 
 func (t *cmTable) drep(m cmMessage, dst []handshakeEvent) []handshakeEvent {
 	i := t.match(m)
-	if i < 0 {
+	if i < 0 || !t.convs.at(i).named() {
 		return dst
 	}
 	c := t.convs.at(i)
@@ -341,7 +341,7 @@ func (t *cmTable) drep(m cmMessage, dst []handshakeEvent) []handshakeEvent {
 
 func (t *cmTable) apr(m cmMessage, apr dissect.CMAPR, dst []handshakeEvent) []handshakeEvent {
 	i := t.match(m)
-	if i < 0 {
+	if i < 0 || !t.convs.at(i).named() {
 		return dst
 	}
 	e := t.convs.at(i).event(evMigration, m)
@@ -488,6 +488,9 @@ func (c *cmConv) from(m cmMessage) int {
 	}
 	return 1
 }
+
+// named reports whether a queue pair is known; an event about none is no use.
+func (c *cmConv) named() bool { return c.sides[0].hasQP || c.sides[1].hasQP }
 
 // why says what proves the queue pairs that are known.
 func (c *cmConv) why() string {

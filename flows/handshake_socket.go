@@ -51,7 +51,7 @@ type socketFlow struct {
 	client     int8 // the stream of the side that connected, -1 unknown
 	watched    bool // its bytes may yet tell something
 	exchange   bool // an exchange was recognised
-	holed      bool // the count of texts is lost
+	holed      bool // texts may be missing, and their count means nothing
 	ahead      int8 // the stream whose texts wait for their answers
 	form       textForm
 	packets    uint64
@@ -271,7 +271,8 @@ func (t *socketTable) text(fl *socketFlow, from int, p *dissect.Packet, x socket
 	s, o := &fl.streams[from], &fl.streams[1-from]
 	s.again = s.texts > 1 && x.same(&s.last)
 	s.last = x
-	if fl.holed || !s.fromSYN || !o.fromSYN {
+	fl.holed = fl.holed || !s.fromSYN || !o.fromSYN
+	if fl.holed {
 		if s.again && o.again && x.fillings == 0 && o.last.fillings == 0 {
 			return t.pair(fl, from, p, x, o.last, true, dst)
 		}

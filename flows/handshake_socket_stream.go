@@ -44,13 +44,10 @@ const (
 	behindHole
 )
 
-// begin notes where the stream begins.
+// begin notes where the stream begins, unless some of it was read already.
 func (s *socketStream) begin(seq uint32) {
-	switch {
-	case !s.known:
+	if !s.known {
 		s.first, s.next, s.known, s.fromSYN = seq, seq, true, true
-	case s.first == seq: // its data was captured before its SYN
-		s.fromSYN = true
 	}
 }
 

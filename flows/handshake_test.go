@@ -266,4 +266,3 @@ func TestHandshakesOfBothTaps(t *testing.T) {
 		})
 	}
 }
-
