@@ -60,7 +60,7 @@ func failoverName(v uint64) string {
 	return names[v&3]
 }
 
-// rateName decodes a static rate code (IBA 15.2.5.16).
+// rateName decodes a static rate code.
 func rateName(v uint64) string {
 	names := [...]string{
 		2: "2.5", 3: "10", 4: "30", 5: "5", 6: "20", 7: "40", 8: "60", 9: "80", 10: "120", 11: "14", 12: "56", 13: "112",

@@ -1,0 +1,255 @@
+package dissect
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// viewRow ties a field row to the view method that reads the same bits.
+type viewRow struct {
+	layer Layer
+	view  func(b []byte) any
+	rows  map[string]string // method → field name without the layer's prefix
+	other string            // methods of the view that are no single field, separated by blanks
+}
+
+// ib puts what stands before the name in front of each field name.
+func ib(prefix string, pairs ...string) map[string]string {
+	m := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		m[pairs[i]] = prefix + pairs[i+1]
+	}
+	return m
+}
+
+func pathMethods(p string) map[string]string {
+	return ib("infiniband.cm.req."+p+"_", "LocalLID", "locallid", "RemoteLID", "remotelid", "FlowLabel", "flowlabel", "PacketRate", "pktrate",
+		"TrafficClass", "tfcclass", "HopLimit", "hoplim", "SL", "sl", "SubnetLocal", "subnetlocal", "AckTimeout", "localacktout", "LocalGID", "localgid", "RemoteGID", "remotegid")
+}
+
+// viewRows lists every header view. A method that is in neither list fails the
+// test, so that a new getter cannot be forgotten here.
+var viewRows = []viewRow{
+	{LayerEthernet, func(b []byte) any { return Ethernet(b) }, ib("eth.", "Type", "type", "Dst", "dst", "Src", "src"), ""},
+	{LayerVLAN, func(b []byte) any { return VLAN(b) }, ib("vlan.", "Type", "etype"), "TCI"},
+	{LayerIPv4, func(b []byte) any { return IPv4(b) }, ib("ip.", "TotalLen", "len", "TOS", "dsfield", "ID", "id", "TTL", "ttl", "Checksum", "checksum"), "UpdateChecksum"},
+	{LayerIPv6, func(b []byte) any { return IPv6(b) }, ib("ipv6.", "TrafficClass", "tclass", "FlowLabel", "flow", "PayloadLen", "plen", "NextHeader", "nxt", "HopLimit", "hlim"), ""},
+	{LayerGRH, func(b []byte) any { return IPv6(b) }, ib("infiniband.grh.", "TrafficClass", "tclass", "FlowLabel", "flowlabel", "PayloadLen", "paylen", "NextHeader", "nxthdr", "HopLimit", "hoplmt"), ""},
+	{LayerUDP, func(b []byte) any { return UDP(b) }, ib("udp.", "SrcPort", "srcport", "DstPort", "dstport", "Len", "length", "Checksum", "checksum"), ""},
+	{LayerLRH, func(b []byte) any { return LRH(b) }, ib("infiniband.lrh.", "LNH", "lnh", "DLID", "dlid", "PktLen", "pktlen", "SLID", "slid"), ""},
+	{LayerBTH, func(b []byte) any { return BTH(b) }, ib("infiniband.bth.", "Opcode", "opcode", "SE", "se", "MigReq", "m", "PadCnt", "padcnt", "TVer", "tver", "PKey", "p_key",
+		"FECN", "f", "BECN", "b", "DestQP", "destqp", "AckReq", "a", "PSN", "psn"), ""},
+	{LayerRDETH, func(b []byte) any { return RDETH(b) }, ib("infiniband.rdeth.", "EEContext", "eecnxt"), ""},
+	{LayerXRCETH, func(b []byte) any { return XRCETH(b) }, ib("infiniband.xrceth.", "SRQ", "srq"), ""},
+	{LayerDETH, func(b []byte) any { return DETH(b) }, ib("infiniband.deth.", "QKey", "q_key", "SrcQP", "srcqp"), ""},
+	{LayerFETH, func(b []byte) any { return FETH(b) }, ib("infiniband.feth.", "Placement", "placement", "Selectivity", "selectivity"), "Set"},
+	{LayerRETH, func(b []byte) any { return RETH(b) }, ib("infiniband.reth.", "VA", "va", "RKey", "r_key", "DMALen", "dmalen"), ""},
+	{LayerAtomicETH, func(b []byte) any { return AtomicETH(b) }, ib("infiniband.", "VA", "reth.va", "RKey", "reth.r_key", "SwapAdd", "atomiceth.swapdt", "Compare", "atomiceth.cmpdt"), ""},
+	{LayerAETH, func(b []byte) any { return AETH(b) }, ib("infiniband.aeth.", "Syndrome", "syndrome", "MSN", "msn"), ""},
+	{LayerAtomicAckETH, func(b []byte) any { return AtomicAckETH(b) }, ib("infiniband.atomicacketh.", "Orig", "origremdt"), ""},
+	{LayerImmDt, func(b []byte) any { return ImmDt(b) }, ib("infiniband.", "Data", "immdt"), ""},
+	{LayerIETH, func(b []byte) any { return IETH(b) }, ib("infiniband.", "RKey", "ieth"), ""},
+	{LayerMAD, func(b []byte) any { return MAD(b) }, ib("infiniband.mad.", "BaseVersion", "baseversion", "Class", "mgmtclass", "ClassVersion", "classversion", "Method", "method",
+		"Status", "status", "ClassSpecific", "classspecific", "TransactionID", "transactionid", "Attribute", "attributeid", "AttributeModifier", "attributemodifier", "Data", "data"), "CM"},
+	{LayerCMREQ, func(b []byte) any { return CMREQ(b) }, ib("infiniband.cm.req", "LocalCommID", "", "VendorID", ".vendorid", "ServiceID", ".serviceid", "LocalCAGUID", ".localcaguid",
+		"LocalQKey", ".localqkey", "LocalQPN", ".localqpn", "ResponderResources", ".responderres", "LocalEECN", ".localeecn", "InitiatorDepth", ".initdepth",
+		"RemoteEECN", ".remoteeecn", "RemoteResponseTimeout", ".remoteresptout", "ServiceType", ".transpsvctype", "EndToEndFlowControl", ".e2eflowctrl", "StartPSN", ".startpsn",
+		"LocalResponseTimeout", ".localresptout", "RetryCount", ".retrcount", "PKey", ".pkey", "MTU", ".pppmtu", "RDCExists", ".rdcexist", "RNRRetryCount", ".rnrretrcount",
+		"MaxCMRetries", ".maxcmretr", "SRQ", ".srq", "ExtendedTransport", ".ext_transport", "SAP", ".alt_sap", "Private", ".private"), "Transport Primary Alternate IPCM ConsumerPrivate"},
+	{LayerCMREQ, func(b []byte) any { return CMREQ(b).Primary() }, pathMethods("prim"), ""},
+	{LayerCMREQ, func(b []byte) any { return CMREQ(b).Alternate() }, pathMethods("alt"), ""},
+	{LayerCMREP, func(b []byte) any { return CMREP(b) }, ib("infiniband.cm.rep", "LocalCommID", "", "RemoteCommID", ".remotecommid", "LocalQKey", ".localqkey", "LocalQPN", ".localqpn",
+		"LocalEECN", ".localeecn", "StartPSN", ".startpsn", "ResponderResources", ".respres", "InitiatorDepth", ".initdepth", "TargetAckDelay", ".tgtackdelay", "FailoverAccepted", ".failoveracc",
+		"EndToEndFlowControl", ".e2eflowctrl", "RNRRetryCount", ".rnrretrcount", "SRQ", ".srq", "LocalCAGUID", ".localcaguid", "VendorID", ".vendorid", "Private", ".private"), ""},
+	{LayerCMRTU, func(b []byte) any { return CMRTU(b) }, ib("infiniband.cm.rtu.", "LocalCommID", "localcommid", "RemoteCommID", "remotecommid", "Private", "private"), ""},
+	{LayerCMMRA, func(b []byte) any { return CMMRA(b) }, ib("infiniband.cm.mra.", "LocalCommID", "localcommid", "RemoteCommID", "remotecommid", "Message", "msgmraed", "ServiceTimeout", "servicetout", "Private", "private"), ""},
+	{LayerCMREJ, func(b []byte) any { return CMREJ(b) }, ib("infiniband.cm.rej.", "LocalCommID", "localcommid", "RemoteCommID", "remotecommid", "Message", "msgrej", "InfoLen", "rejinfolen",
+		"Reason", "reason", "Info", "ari", "Private", "private"), ""},
+	{LayerCMDREQ, func(b []byte) any { return CMDREQ(b) }, ib("infiniband.cm.", "LocalCommID", "dreq.localcommid", "RemoteCommID", "dreq.remotecommid", "RemoteQPN", "req.remoteqpneecn", "Private", "dreq.private"), ""},
+	{LayerCMDREP, func(b []byte) any { return CMDREP(b) }, ib("infiniband.cm.drsp.", "LocalCommID", "localcommid", "RemoteCommID", "remotecommid", "Private", "private"), ""},
+	{LayerCMSIDRREQ, func(b []byte) any { return CMSIDRREQ(b) }, ib("infiniband.cm.sidr_req.", "RequestID", "requestid", "PKey", "pkey", "ServiceID", "serviceid", "Private", "private"), "IPCM ConsumerPrivate"},
+	{LayerCMSIDRREP, func(b []byte) any { return CMSIDRREP(b) }, ib("infiniband.cm.sidr_rep.", "RequestID", "requestid", "Status", "status", "InfoLen", "addinfolen", "VendorID", "vendorid", "QPN", "qpn",
+		"ServiceID", "serviceid", "QKey", "qkey", "Info", "addinfo", "Private", "private"), ""},
+	{LayerCMLAP, func(b []byte) any { return CMLAP(b) }, ib("infiniband.cm.lap.", "LocalCommID", "localcommid", "RemoteCommID", "remotecommid", "RemoteQPN", "remoteqpneecn", "RemoteResponseTimeout", "remoteresptout",
+		"LocalLID", "alt_locallid", "RemoteLID", "alt_remotelid", "LocalGID", "alt_localgid", "RemoteGID", "alt_remotegid", "FlowLabel", "alt_flowlabel", "TrafficClass", "alt_tfcclass", "HopLimit", "alt_hoplim",
+		"PacketRate", "alt_pktrate", "SL", "alt_sl", "SubnetLocal", "alt_subnetlocal", "AckTimeout", "alt_localacktout", "Private", "private"), ""},
+	{LayerCMAPR, func(b []byte) any { return CMAPR(b) }, ib("infiniband.cm.apr.", "LocalCommID", "localcommid", "RemoteCommID", "remotecommid", "InfoLen", "addinfolen", "Status", "apstatus", "Info", "addinfo", "Private", "private"), ""},
+	{LayerIPCM, func(b []byte) any { return IPCM(b) }, ib("infiniband.cm.req.ip_cm.", "MajorVersion", "majv", "MinorVersion", "minv", "IPVersion", "ipv", "SrcPort", "sport"), "Src Dst SetVersion"},
+}
+
+// packetWith makes a packet that has the layer, and its offset in the frame.
+func packetWith(l Layer) (p Packet, at int) {
+	const odd = 5 // so that a getter that counts from the frame's start fails
+	p.layers = 1 << l
+	switch {
+	case l < numBaseLayers:
+		p.off[l] = odd
+	case l < endExtLayers:
+		p.off[LayerBTH] = odd
+		p.layers |= 1 << LayerBTH
+		for i := range opTable {
+			if opTable[i].Has(l) {
+				p.Opcode = Opcode(i)
+				break
+			}
+		}
+	default:
+		p.payload, p.payloadLen = odd, madSize
+		if l == LayerIPCM {
+			p.layers |= 1 << LayerCMREQ
+		}
+	}
+	return p, p.Offset(l)
+}
+
+// Getters read what the generic reader reads, setters write what it reads, and
+// what the generic writer writes, getters read.
+func TestViewsAgreeWithFieldRows(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, v := range viewRows {
+		p, at := packetWith(v.layer)
+		size := v.layer.Size()
+		if v.layer == LayerMAD {
+			size = madSize
+		}
+		frame := make([]byte, at+size)
+		view := func() reflect.Value { return reflect.ValueOf(v.view(frame[at : at+size])) }
+		name := fmt.Sprintf("%T", v.view(frame[at:at+size]))
+		t.Run(name+" of "+v.layer.String(), func(t *testing.T) {
+			methods := view().Type()
+			for i := range methods.NumMethod() {
+				m := methods.Method(i).Name
+				if _, ok := v.rows[strings.TrimPrefix(m, "Set")]; !ok && v.rows[m] == "" && !strings.Contains(" "+v.other+" ", " "+strings.TrimPrefix(m, "Set")+" ") && !strings.Contains(" "+v.other+" ", " "+m+" ") {
+					t.Errorf("method %s is tied to no field row", m)
+				}
+			}
+			for method, field := range v.rows {
+				f := rowOf(field, v.layer)
+				if f == nil {
+					t.Errorf("no row %s of layer %v", field, v.layer)
+					continue
+				}
+				for range 50 {
+					fill(r, frame)
+					compareView(t, method, view(), f, &p, frame)
+					set := view().MethodByName("Set" + method)
+					if !set.IsValid() {
+						continue
+					}
+					arg := randomOf(r, set.Type().In(0), f.Width)
+					before := append([]byte(nil), frame...)
+					set.Call([]reflect.Value{arg})
+					compareView(t, "Set"+method+" then "+method, view(), f, &p, frame)
+					if f.Get == nil {
+						checkOnlyBits(t, "Set"+method, before, frame, at*8+int(f.Bit), int(f.Width))
+					}
+				}
+				if f.Get == nil && f.Width > 0 && f.Width <= 64 {
+					for range 20 {
+						fill(r, frame)
+						want := r.Uint64() >> (64 - f.Width)
+						if f.When != nil && !f.When(&p, frame) {
+							continue
+						}
+						if !f.Put(&p, frame, want) {
+							t.Fatalf("%s: Put refused", field)
+						}
+						if got, _ := f.Uint(&p, frame); got != want {
+							t.Errorf("%s: Put %#x, read %#x", field, want, got)
+						}
+						compareView(t, "Put, then "+method, view(), f, &p, frame)
+					}
+				}
+			}
+		})
+	}
+}
+
+// rowOf is the row of a name for one layer, taking the one of IPv6 where a
+// field has a second name for IPv4.
+func rowOf(name string, l Layer) *Field {
+	for _, f := range LookupField(name) {
+		if f.Layer == l {
+			return f
+		}
+	}
+	return nil
+}
+
+func fill(r *rand.Rand, b []byte) {
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+}
+
+// numberOf turns what a getter returns into a number; ok is false for
+// addresses and bytes.
+func numberOf(v reflect.Value) (n uint64, ok bool) {
+	switch {
+	case v.CanUint():
+		return v.Uint(), true
+	case v.Kind() == reflect.Bool:
+		if v.Bool() {
+			return 1, true
+		}
+		return 0, true
+	}
+	return 0, false
+}
+
+func compareView(t *testing.T, what string, view reflect.Value, f *Field, p *Packet, frame []byte) {
+	t.Helper()
+	method := what[strings.LastIndexByte(what, ' ')+1:]
+	got := view.MethodByName(method).Call(nil)[0]
+	if n, ok := numberOf(got); ok {
+		if want, ok := f.Uint(p, frame); !ok || n != want {
+			t.Fatalf("%s is %#x, %s is %#x (%v)", what, n, f.Name, want, ok)
+		}
+		return
+	}
+	want, ok := f.Raw(p, frame)
+	if !ok {
+		t.Fatalf("%s: %s has no bytes", what, f.Name)
+	}
+	switch g := got.Interface().(type) {
+	case []byte:
+		if string(g) != string(want) {
+			t.Fatalf("%s is %x, %s is %x", what, g, f.Name, want)
+		}
+	case Addr:
+		if g != (Addr{be64(want), be64(want[8:])}) {
+			t.Fatalf("%s is %v, %s is %x", what, g, f.Name, want)
+		}
+	default:
+		t.Fatalf("%s returns a %T, which this test cannot compare", what, g)
+	}
+}
+
+func randomOf(r *rand.Rand, typ reflect.Type, width uint16) reflect.Value {
+	v := reflect.New(typ).Elem()
+	switch typ.Kind() {
+	case reflect.Bool:
+		v.SetBool(r.Uint32()&1 != 0)
+	case reflect.Struct:
+		v.Set(reflect.ValueOf(Addr{r.Uint64(), r.Uint64()}))
+	default:
+		v.SetUint(r.Uint64() >> (64 - width))
+	}
+	return v
+}
+
+// checkOnlyBits fails where anything outside of a field has changed.
+func checkOnlyBits(t *testing.T, what string, before, after []byte, bit, width int) {
+	t.Helper()
+	for i := range len(before) * 8 {
+		if i >= bit && i < bit+width {
+			continue
+		}
+		if (before[i/8]^after[i/8])>>(7-i%8)&1 != 0 {
+			t.Fatalf("%s changed bit %d of byte %d, outside of its field", what, i%8, i/8)
+		}
+	}
+}
