@@ -289,12 +289,24 @@ func (i *OpInfo) Ends() bool { return i.Position == Last || i.Position == Only }
 
 // MayFollow reports whether i may be the next packet behind prev in the same
 // stream and role (IBA 9.7.4.1.1 for requests, 9.7.5.1 for responses). A nil
-// prev is a stream that starts.
+// prev is a stream that starts. The responses of a READ may also be broken off
+// by an Acknowledge (a NAK), or begin anew where the READ was sent again.
 func (i *OpInfo) MayFollow(prev *OpInfo) bool {
-	if prev == nil || prev.Ends() {
+	switch {
+	case prev == nil:
 		return i.Starts()
+	case prev.Transport != i.Transport:
+		return false
+	case prev.Ends():
+		return i.Starts()
+	case prev.Role != i.Role:
+		return false
+	case prev.Role == Response && i.Family == Acknowledge:
+		return true
+	case prev.Family != i.Family:
+		return false
 	}
-	return prev.Family == i.Family && prev.Role == i.Role && (i.Position == Middle || i.Position == Last)
+	return i.Role == Response || !i.Starts()
 }
 
 // OpcodeOf returns the opcode of a service with the given properties, for
