@@ -71,7 +71,7 @@ func NewMessage(f *flows.Message) Message {
 	if f.Flags&dissect.ConsumesReceive != 0 {
 		m.Consumes.RQ = 1
 	}
-	if f.Op != flows.OpSend {
+	if f.Op != flows.OpSend && (f.VA != 0 || f.RKey != 0) { // both 0: the packet with the RETH was not seen
 		va, rkey := f.VA, f.RKey
 		m.VA, m.RKey = &va, &rkey
 	}
