@@ -426,8 +426,6 @@ func (c *cursor) bth(off int) {
 	if pay > len(c.b) {
 		p.problems |= problemHeadersCut
 		c.short(off)
-		c.extensions(op, off)
-		return
 	}
 	c.extensions(op, off)
 	c.payload(op, pay, int(h[1]>>4&3))
@@ -496,7 +494,7 @@ func (c *cursor) payload(op *OpInfo, pay, pad int) {
 			p.note(ProblemPayload, pay)
 		}
 	}
-	if op.Transport == UD && p.DestQP <= 1 {
+	if op.Transport == UD && p.DestQP <= 1 && pay <= len(c.b) {
 		c.mad(pay)
 	}
 }

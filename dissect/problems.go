@@ -64,7 +64,7 @@ func (c ProblemCode) Malformed() bool {
 // Problem is one thing that is wrong with a frame, and where.
 type Problem struct {
 	Code   ProblemCode
-	Offset uint16 // in the frame, of the header or field concerned
+	Offset uint16 // in the frame, of the header or field concerned; the frame's end where that lies beyond
 }
 
 // problemHeadersCut marks, in Packet.problems, that the BTH or an extension
@@ -77,7 +77,7 @@ func (p *Packet) note(c ProblemCode, offset int) {
 	if n == maxProblems {
 		n--
 	}
-	p.problem[n] = Problem{c, uint16(min(offset, 0xFFFF))}
+	p.problem[n] = Problem{c, uint16(min(offset, int(p.WireLen), 0xFFFF))}
 	p.problems = p.problems&problemHeadersCut | (n + 1)
 }
 
