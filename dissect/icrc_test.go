@@ -2,6 +2,7 @@ package dissect
 
 import (
 	"encoding/hex"
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -49,6 +50,82 @@ func TestICRCVectors(t *testing.T) {
 				if p.ICRC != ICRCInvalid {
 					t.Errorf("with byte %d damaged: ICRC is %v, want invalid", i, p.ICRC)
 				}
+			}
+		})
+	}
+}
+
+// The ICRC equals that of a bit by bit computation for packets of every kind,
+// whatever their bytes are.
+func TestICRCAgainstSlowReference(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	var c ICRC
+	for _, k := range []struct {
+		kind string
+		l    Layer
+		bth  int
+	}{
+		{"ip4", LayerIPv4, 28}, {"ip4", LayerIPv4, 28 + 40}, {"ip6", LayerIPv6, 48}, {"ip6", LayerIPv6, 48 + 8}, {"ip6", LayerIPv6, 48 + 400}, {"ip6", LayerIPv6, 48 + 2048},
+		{"grh", LayerGRH, 40}, {"lrh", LayerLRH, 8}, {"lrh grh", LayerLRH, 48},
+	} {
+		for range 60 {
+			b := make([]byte, k.bth+12+r.IntN(200))
+			fill(r, b)
+			switch k.kind {
+			case "lrh":
+				b[1] = b[1]&^3 | 2
+			case "lrh grh":
+				b[1] |= 3
+			}
+			before := string(b)
+			if got, want := c.Sum(b, k.l, k.bth), slowICRC(k.kind, b, k.bth); got != want {
+				t.Fatalf("%s, %d bytes: %#08x, want %#08x", k.kind, len(b), got, want)
+			}
+			if string(b) != before {
+				t.Fatal("Sum changed the packet")
+			}
+		}
+	}
+}
+
+// Every bit of a packet is either one that may change on the way, or its
+// damage is seen.
+func TestICRCSeesEveryBit(t *testing.T) {
+	for _, s := range stacks {
+		t.Run(s.name, func(t *testing.T) {
+			frame := s.build(sample(OpRCAtomicAcknowledge))
+			p := decoded(s.link, frame)
+			l, lo, at, ok := p.span()
+			if !ok {
+				t.Fatal("no ICRC")
+			}
+			kind := map[Layer]string{LayerIPv4: "ip4", LayerIPv6: "ip6", LayerGRH: "grh", LayerLRH: "lrh"}[l]
+			if l == LayerLRH && p.Has(LayerGRH) {
+				kind = "lrh grh"
+			}
+			bth := p.Offset(LayerBTH) - lo
+			var c ICRC
+			for bit := lo * 8; bit < at*8; bit++ {
+				if l == LayerLRH && bit/8 == lo+1 {
+					continue // what the LRH announces
+				}
+				damaged := append([]byte(nil), frame...)
+				damaged[bit/8] ^= 0x80 >> (bit % 8)
+				same := slowICRC(kind, damaged[lo:at], bth) == slowICRC(kind, frame[lo:at], bth)
+				if got := c.Verify(p, damaged) == ICRCValid; got != same {
+					t.Fatalf("bit %d of byte %d damaged: valid is %v", bit%8, bit/8-lo, got)
+				}
+			}
+			if crc, ok := c.Compute(p, frame); !ok || crc != le32(frame[at:]) {
+				t.Errorf("Compute is %#x, %v", crc, ok)
+			}
+			if _, ok := c.Compute(p, frame[:at-1]); ok {
+				t.Error("computed the ICRC of a cut packet")
+			}
+			damaged := append([]byte(nil), frame...)
+			damaged[at+2] ^= 4
+			if c.Verify(p, damaged) != ICRCInvalid {
+				t.Error("a damaged ICRC is valid")
 			}
 		})
 	}

@@ -35,7 +35,7 @@ func TestMalformedIsTheFramesOwnFault(t *testing.T) {
 }
 
 func TestMoreProblemsThanAPacketRemembers(t *testing.T) {
-	var p Packet
+	p := Packet{WireLen: 1 << 20}
 	p.problems |= problemHeadersCut
 	for i := range maxProblems + 3 {
 		p.note(ProblemTVer+ProblemCode(i%2), i)
@@ -52,5 +52,10 @@ func TestMoreProblemsThanAPacketRemembers(t *testing.T) {
 	p.note(ProblemPad, 1<<20)
 	if got := p.Problems()[maxProblems-1].Offset; got != 0xFFFF {
 		t.Errorf("offset %#x, want saturation", got)
+	}
+	p.WireLen = 60
+	p.note(ProblemPad, 64)
+	if got := p.Problems()[maxProblems-1].Offset; got != 60 {
+		t.Errorf("offset %d, want the end of the frame", got)
 	}
 }
