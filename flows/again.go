@@ -117,14 +117,29 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 	if g != nil && g.again {
 		t.fillGap(c, d, p.PSN)
 	}
+	copiedBefore := h.flags&halfCopied != 0 && p.PSN == h.copyNext && id == ipidSilent
+	h.flags &^= halfCopied
 	v, cause := t.judge(c, d, p, missing, id)
+	if v == copied && copiedBefore { // two in a row are no copies: the requester went back
+		v, cause = sentAgain, NumCauses
+		if h.nak.psn == p.PSN.Add(-1) && h.nak.time != 0 {
+			cause = CauseNAK
+		}
+		s.NetworkDuplicates--
+		s.RetransmittedPackets++
+		s.RetransmittedBytes += uint64(p.WireLen)
+	}
+	begins := false // a run of resends, and is not in the midst of one
 	switch v {
 	case copied:
 		s.Duplicates++
 		s.NetworkDuplicates++
 		m.Bits |= MarkDuplicate
 		t.report(findNetworkDuplicate, c, d, p, m, uint64(p.PSN))
-		h.flags &^= halfResending
+		if id == ipidSilent {
+			h.copyNext = p.PSN.Add(1)
+			h.flags |= halfCopied
+		}
 		return
 	case late:
 		s.Reordered++
@@ -147,12 +162,10 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 			} else {
 				s.Ambiguous++
 			}
+			begins = true
 			t.resendRun(c, d, p, m, cause)
-		case hole > 0 && !asks(p): // a part of the resend is missing in its turn
-			s.LostBeforeTap += uint64(hole)
-			if len(x.gaps[d]) < maxGaps {
-				x.gaps[d] = append(x.gaps[d], gap{from: h.resendNext, to: p.PSN, time: p.Time, frame: p.Number, again: true})
-			}
+		case hole > 0 && !asks(p):
+			t.holeInRun(c, d, p)
 		}
 		if missing {
 			s.LostBeforeTap++
@@ -190,7 +203,7 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 	}
 	_, i := t.find(h, p.PSN)
 	if i == 0 { // settled before
-		if v == sentAgain && p.Op().Family == dissect.Read {
+		if begins && p.Op().Family == dissect.Read {
 			x.stream[d.Reverse()].LostBehindTap++
 			t.report(findResponseLostBehind, c, d.Reverse(), p, m, uint64(p.PSN))
 		}
@@ -214,7 +227,10 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 	m.Message, m.Round = f.Index, f.round
 	if f.Op == OpRead && p.Op().Family == dissect.Read {
 		h.resendNext = f.end
-		t.resumeRead(c, d, f, p, m, cause)
+		f.resumes++
+		if begins { // what comes behind it in the run is asked for again for its sake
+			t.resumeRead(c, d, f, p, m, cause)
+		}
 	}
 }
 
@@ -270,6 +286,29 @@ func (t *Tracker) judge(c *conn, d Direction, p *dissect.Packet, missing bool, i
 func (t *Tracker) sameRun(h *half, p *dissect.Packet) bool {
 	hole := p.PSN.Sub(h.resendNext)
 	return hole == 0 || hole > 0 && hole <= maxHole && h.nak.kind == nakNone
+}
+
+// holeInRun notes that a part of a resend is missing in its turn.
+func (t *Tracker) holeInRun(c *conn, d Direction, p *dissect.Packet) {
+	x := t.rare(c)
+	from := c.half[d].resendNext
+	x.stream[d].LostBeforeTap += uint64(p.PSN.Sub(from))
+	if len(x.gaps[d]) < maxGaps {
+		x.gaps[d] = append(x.gaps[d], gap{from: from, to: p.PSN, time: p.Time, frame: p.Number, again: true})
+	}
+}
+
+// endRun ends a resend, for the requester goes on with what is new. What lies
+// between and was neither sent again nor acknowledged was lost.
+func (t *Tracker) endRun(c *conn, d Direction, p *dissect.Packet) {
+	h := &c.half[d]
+	if h.flags&halfResending == 0 {
+		return
+	}
+	h.flags &^= halfResending
+	if hole := p.PSN.Sub(h.resendNext); hole > 0 && hole <= maxHole && !h.resendNext.Before(h.acked) && !asks(p) {
+		t.holeInRun(c, d, p)
+	}
 }
 
 // asks reports whether a request is one that is answered with data: going back

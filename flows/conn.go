@@ -64,6 +64,7 @@ type half struct {
 	// go-back-N: what comes next if the running resend goes on, and why it runs
 	resendNext dissect.PSN
 	resendRun  Cause
+	copyNext   dissect.PSN // with halfCopied: the PSN behind the newest request
 	nak        lastNAK
 }
 
@@ -79,6 +80,7 @@ const (
 	halfMSN                             // msn is from an answer
 	halfMidStart                        // began in the middle of a message
 	halfAnnounced                       // first is from a handshake
+	halfCopied                          // the newest request was taken for a copy
 )
 
 // lastNAK is the newest NAK or RNR NAK that no resend has answered yet.

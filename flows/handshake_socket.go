@@ -77,14 +77,17 @@ func (t *socketTable) packet(p *dissect.Packet, frame []byte, dst []handshakeEve
 		from = 1
 	}
 	syn := p.TCPFlags&dissect.TCPSyn != 0
-	i, ok := t.index[k]
-	if !ok {
-		if !syn && p.PayloadLen() == 0 {
+	i := t.flows.newest
+	if i < 0 || t.flows.at(i).key != k { // else one more of the connection before
+		var ok bool
+		if i, ok = t.index[k]; ok {
+			t.flows.touch(i)
+		} else if syn || p.PayloadLen() > 0 {
+			i = t.add(k)
+		} else {
 			return dst
 		}
-		i = t.add(k)
 	}
-	t.flows.touch(i)
 	fl := t.flows.at(i)
 	if syn && fl.renewed(from, p) {
 		t.reset(fl)

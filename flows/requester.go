@@ -24,9 +24,12 @@ func (t *Tracker) request(c *conn, d Direction, p *dissect.Packet, frame []byte,
 		diff = t.closeSpan(c, d, p, diff)
 	}
 	h.learnMTU(p)
+	if diff >= 0 {
+		h.flags &^= halfCopied
+	}
 	switch {
 	case diff == 0:
-		h.flags &^= halfResending
+		t.endRun(c, d, p)
 		t.inOrder(c, d, p, m)
 	case diff > 0 && diff <= maxJump:
 		t.openGap(c, d, h.next, p, m)

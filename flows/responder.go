@@ -105,10 +105,9 @@ func (t *Tracker) acknowledge(c *conn, r Direction, psn dissect.PSN, explicit bo
 		case f.needsAnswer():
 			f.flags |= haveAcked
 			prev = i
-		case f.flags&haveEnd == 0 && i == h.sending, psn.Before(f.end.Add(-1)):
+		case psn.Before(f.end.Add(-1)),
+			f.flags&haveEnd == 0 && (next == 0 || psn.Before(t.open[next].FirstPSN.Add(-1))):
 			prev = i // a part only
-		case f.flags&haveEnd == 0 && next == 0:
-			prev = i
 		default:
 			f.Completed, f.AnswerFrame = p.Time, p.Number
 			f.Coalesced = !explicit || f.end.Add(-1) != psn
@@ -186,7 +185,6 @@ func (t *Tracker) sequenceNAK(c *conn, r Direction, p *dissect.Packet, m *Mark) 
 func (t *Tracker) rnr(c *conn, r Direction, p *dissect.Packet, m *Mark) {
 	h := &c.half[r]
 	h.nak = lastNAK{psn: p.PSN, kind: nakRNR, timer: p.Syndrome.Value(), time: p.Time, frame: p.Number}
-	h.flags &^= halfResending
 }
 
 // atomicAnswer settles an atomic.
@@ -330,7 +328,6 @@ func (t *Tracker) repeatedResponse(c *conn, d Direction, p *dissect.Packet, m *M
 // resumeRead takes a READ request inside the span of one that is not answered
 // in full: the same message, asking for the rest.
 func (t *Tracker) resumeRead(c *conn, d Direction, f *inflight, p *dissect.Packet, m *Mark, cause Cause) {
-	f.resumes++
 	s := &t.rare(c).stream[d.Reverse()]
 	switch {
 	case f.missing > f.toldLost:
@@ -341,6 +338,10 @@ func (t *Tracker) resumeRead(c *conn, d Direction, f *inflight, p *dissect.Packe
 	case p.PSN.Before(f.respMax):
 		s.LostBehindTap++
 		t.report(findResponseLostBehind, c, d.Reverse(), p, m, uint64(p.PSN))
+	case f.respMax != f.FirstPSN: // the first part came, so the request had arrived
+		n := uint64(f.end.Sub(f.respMax))
+		s.LostBeforeTap += n
+		t.report(findResponseLost, c, d.Reverse(), p, m, n, uint64(f.respMax))
 	case cause == CauseTimeout:
 		s.Ambiguous++ // the request or its answer: this tap does not show which
 	}
