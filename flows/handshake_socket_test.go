@@ -83,7 +83,7 @@ func TestSocketForms(t *testing.T) {
 			if e.A != a || e.B != b || e.NegA.StartPSN != 0xA00001 || e.NegB.StartPSN != 0xB00001 || !e.HasPSNA || !e.HasPSNB {
 				t.Errorf("%+v", e)
 			}
-			if e.By != BySocket || !e.RolesKnown || e.FromA || e.HasTransport || e.VLANKnown != (a.Addr.Is4()) || e.Packets != 5 || h.socketPackets() != 5 {
+			if e.By != BySocket || !e.RolesKnown || e.FromA || e.HasTransport || e.VLANKnown != a.Addr.Is4() || e.Packets != 5 || h.socketPackets() != 5 {
 				t.Errorf("%+v", e)
 			}
 			if e.NegA.HasMemory != c.memory || c.memory && (e.NegA.RKey != 0xAAA || e.NegA.VA != 0x55d0c189d000) {
