@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -157,6 +160,36 @@ func TestDocumentMeaning(t *testing.T) {
 	if d.Capture.First == nil || *d.Connections[0].A.Negotiated.AckTimeoutNS != int64(dissect.AckTimeout(14)) {
 		t.Error("times")
 	}
+}
+
+// Every name of the two schemas is explained in the documentation.
+func TestDocumentationExplainsEveryName(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(testkit.ModuleRoot(t), "docs", "analysis.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[reflect.Type]bool{}
+	var walk func(of reflect.Type)
+	walk = func(of reflect.Type) {
+		switch of.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Map:
+			walk(of.Elem())
+		case reflect.Struct:
+			if seen[of] {
+				return
+			}
+			seen[of] = true
+			for i := range of.NumField() {
+				name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+				if !bytes.Contains(page, []byte("`"+name+"`")) {
+					t.Errorf("docs/analysis.md does not mention `%s` of %v", name, of)
+				}
+				walk(of.Field(i).Type)
+			}
+		}
+	}
+	walk(reflect.TypeFor[Document]())
+	walk(reflect.TypeFor[Message]())
 }
 
 func TestMoment(t *testing.T) {
