@@ -126,6 +126,7 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 			cause = CauseNAK
 		}
 		s.NetworkDuplicates--
+		t.retract(findNetworkDuplicate, c, d)
 		s.RetransmittedPackets++
 		s.RetransmittedBytes += uint64(p.WireLen)
 	}
@@ -210,6 +211,10 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 		return
 	}
 	f := &t.open[i]
+	if f.Op == OpRead && p.PSN != f.FirstPSN && !resumes(f, p) {
+		t.report(findReadSpan, c, d, p, m, uint64(f.end.Sub(f.FirstPSN)), uint64(f.FirstPSN), uint64(p.PSN))
+		return
+	}
 	if !f.psn.Before(p.PSN) {
 		f.round++
 	}
@@ -232,6 +237,12 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 			t.resumeRead(c, d, f, p, m, cause)
 		}
 	}
+}
+
+// resumes reports whether a request inside a READ's span asks for a part of
+// the same READ.
+func resumes(f *inflight, p *dissect.Packet) bool {
+	return p.Op().Family == dissect.Read && p.RKey == f.RKey && p.VA-f.VA < max(f.Bytes, 1)
 }
 
 // fillSpan takes the PSNs of a READ's answers out of the gaps: they were never
@@ -262,6 +273,8 @@ func (t *Tracker) judge(c *conn, d Direction, p *dissect.Packet, missing bool, i
 	switch {
 	case h.flags&halfResending != 0 && t.sameRun(h, p):
 		return sentAgain, h.resendRun
+	case c.evidence == Unpaired || c.evidence == Ambiguous:
+		return sentAgain, NumCauses // its answers are not known: nothing says why
 	case h.nak.kind == nakSequence:
 		return sentAgain, CauseNAK
 	case h.nak.kind == nakRNR && !p.PSN.After(h.nak.psn):

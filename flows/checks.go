@@ -35,6 +35,15 @@ const (
 	findRNR
 	findRNREarly
 	findRNRExhausted
+	findRNRLong
+	findRNRStorm
+	findReadSpan
+	findAtomicAligned
+	findMTUAsymmetry
+	findMSN
+	findOpenMessage
+	findNoResponder
+	findDREQUnanswered
 	findNAKInvalidRequest
 	findNAKRemoteAccess
 	findNAKRemoteOperational
@@ -295,6 +304,87 @@ var checks = [numFindings]Check{
 		Try:     "Post receives at the responder before the peer sends; RNR retry count 7 means for ever.",
 		text: func(f *Finding) string {
 			return fmt.Sprintf("message at PSN %s was refused %d times and then given up: presumed IBV_WC_RNR_RETRY_EXC_ERR (13)", psnText(f.Args[0]), f.Args[1])
+		},
+	},
+	findRNRLong: {
+		ID: "rnr_long_timer", Severity: Warning, Title: "Receiver asks for a long wait",
+		Explain: "The RNR NAK asks for a wait of more than 10 ms. Each time that a receive is missing, the sender stands still for so long. Timer code 0 is the longest wait, 655.36 ms, and is often set in the belief that it means none.",
+		Rule:    "IBA Vol 1, 9.7.5.2.8, table 45",
+		Try:     "Set the responder's min_rnr_timer to a short wait, such as 12 (0.64 ms), and post more receives.",
+		text: func(f *Finding) string {
+			return fmt.Sprintf("%s a wait of more than 10 ms (first: timer code %d = %v)", plural(int(f.Count), "RNR NAK asks for", "RNR NAKs ask for"), f.Args[0], dissect.RNRTimer(uint8(f.Args[0])))
+		},
+	},
+	findRNRStorm: {
+		ID: "rnr_storm", Severity: Warning, Title: "Storm of RNR NAKs",
+		Explain: "A large part of the requests is refused because no receive is posted, and sent again and again: the wire is busy, the application is not served.",
+		Rule:    "IBA Vol 1, 9.7.5.2.8",
+		Try:     "Post more receives, or let the application limit what it sends; a longer RNR timer makes the storm weaker.",
+		text: func(f *Finding) string {
+			return fmt.Sprintf("%d RNR NAKs for %d requests within %v", f.Args[0], f.Args[1], roundDuration(int64(f.Args[2])))
+		},
+	},
+	findReadSpan: {
+		ID: "read_psn_span", Severity: Error, Title: "PSN not advanced by a READ's responses",
+		Explain: "A READ takes as many PSNs as its answer has packets. The request behind it carries a PSN inside of that range, so the responder takes it for a duplicate and the data of it is lost.",
+		Rule:    "IBA Vol 1, 9.7.1, 9.7.4.1.1 (PSN behind a READ request)",
+		Try:     "Advance the requester's PSN behind a READ by ceil(length / path MTU), and by 1 for a length of 0.",
+		text: func(f *Finding) string {
+			return fmt.Sprintf("request at PSN %s lies inside the %d PSNs of the READ at %s (%s)", psnText(f.Args[2]), f.Args[0], psnText(f.Args[1]), plural(int(f.Count), "time", "times"))
+		},
+	},
+	findAtomicAligned: {
+		ID: "atomic_unaligned", Severity: Error, Title: "Atomic on an address that is not aligned",
+		Explain: "The address of an atomic must be a multiple of eight. The responder answers NAK invalid request.",
+		Rule:    "IBA Vol 1, 9.4.5 (C9-19), 9.7.4.1.4",
+		Try:     "Align the variable to eight bytes.",
+		text: func(f *Finding) string {
+			return fmt.Sprintf("atomic on address 0x%x (%s)", f.Args[0], plural(int(f.Count), "request", "requests"))
+		},
+	},
+	findMTUAsymmetry: {
+		ID: "mtu_asymmetry", Severity: Warning, Title: "The two ends use different path MTUs",
+		Explain: "The two queue pairs of the connection segment by different path MTUs. Each must accept what the other sends; READs, whose answers take PSNs by the requester's MTU, fail.",
+		Rule:    "IBA Vol 1, 9.6.1.4.4 (payload size), 12.6.5 (path MTU is agreed on)",
+		Try:     "Set both ends to the same path MTU; active MTU of the two ports is the upper limit.",
+		text: func(f *Finding) string {
+			return fmt.Sprintf("a segments by %d bytes, b by %d", f.Args[0], f.Args[1])
+		},
+	},
+	findMSN: {
+		ID: "msn_count", Severity: Warning, Title: "MSN does not count messages",
+		Explain: "The responder's message sequence number must advance by one for each message that it completes, neither for packets nor for duplicates.",
+		Rule:    "IBA Vol 1, 9.7.7.1 (C9-148)",
+		Try:     "Look at where the responder increments its MSN: at the last packet of a message, once.",
+		text: func(f *Finding) string {
+			return fmt.Sprintf("MSN advanced by %d where %s completed (first at PSN %s; %s)", int32(f.Args[0]), plural(int(f.Args[1]), "message was", "messages were"), psnText(f.Args[2]), plural(int(f.Count), "time", "times"))
+		},
+	},
+	findOpenMessage: {
+		ID: "message_stalled", Severity: Warning, Title: "A message was begun and never finished",
+		Explain: "The first packets of a message came, then nothing more of it although the capture went on.",
+		Rule:    "IBA Vol 1, 9.7.4.1.2",
+		Try:     "Look at the requester's transmit path behind the packet named: credits, buffers of several path MTUs, back-pressure.",
+		text: func(f *Finding) string {
+			return fmt.Sprintf("message at PSN %s: %d of %d bytes seen, its last packet missing, silent for %v", psnText(f.Args[0]), f.Args[1], f.Args[2], roundDuration(int64(f.Args[3])))
+		},
+	},
+	findNoResponder: {
+		ID: "no_responder", Severity: Error, Title: "Nobody answers for this queue pair",
+		Explain: "Requests go to a queue pair from which no single packet came back, although packets of its host are in the capture: the queue pair does not exist, is not in RTR, or drops what it gets.",
+		Rule:    "IBA Vol 1, 9.6.1, 9.7.3 (packets for a queue pair that is not ready are dropped)",
+		Try:     "Look whether the peer's queue pair was created and moved to RTR, and whether QPN, P_Key, GID and VLAN are those that it told.",
+		text: func(f *Finding) string {
+			return fmt.Sprintf("%s to queue pair 0x%06x within %v, and no packet back", plural(int(f.Args[0]), "request", "requests"), f.Args[1], roundDuration(int64(f.Args[2])))
+		},
+	},
+	findDREQUnanswered: {
+		ID: "dreq_unanswered", Severity: Warning, Title: "Disconnect was not answered",
+		Explain: "A side asked to disconnect and the other did not answer. It may hold the connection for much longer, and refuse new ones as stale (REJ reason 10).",
+		Rule:    "IBA Vol 1, 12.6.10, 12.6.11 (DREQ, DREP)",
+		Try:     "Look whether the peer's process or host is gone.",
+		text: func(f *Finding) string {
+			return fmt.Sprintf("DREQ for %s was not answered by a DREP", f.Where)
 		},
 	},
 	findNAKInvalidRequest: {

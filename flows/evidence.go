@@ -2,6 +2,7 @@ package flows
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/rocescope/rocescope/dissect"
@@ -11,9 +12,10 @@ import (
 // until another handshake names one of them again.
 type announcement struct {
 	handshakeEvent
-	slot uint32 // of the connection, once it had a packet
-	used bool
-	refs int // table entries that point here
+	slot        uint32 // of the connection, once it had a packet
+	used        bool
+	refs        int   // table entries that point here
+	established int64 // time of the RTU; 0 unknown
 }
 
 // maxAnnounced bounds the queue pairs that are remembered from handshakes.
@@ -41,10 +43,21 @@ func (t *Tracker) handshake(p *dissect.Packet, frame []byte) {
 func (t *Tracker) event(e *handshakeEvent) {
 	switch e.Kind {
 	case evPair:
-		t.announce(e)
+		if e.Late {
+			t.confirm(e)
+		} else {
+			t.announce(e)
+		}
+	case evSIDR:
+		if e.HasB && t.announced[announcedKey(e.B)] == nil {
+			t.announced[announcedKey(e.B)] = &announcement{handshakeEvent: *e, refs: 1}
+		}
 	case evEstablished:
-		if a := t.announcementOf(e); a != nil && a.used {
-			t.rare(t.conn(a.slot)).established = e.Time
+		if a := t.announcementOf(e); a != nil {
+			a.established = e.Time
+			if a.used {
+				t.rare(t.conn(a.slot)).established = e.Time
+			}
 		}
 	case evRejected:
 		t.reportEvent(findRejected, e, uint64(e.Reason))
@@ -89,9 +102,67 @@ func (t *Tracker) announce(e *handshakeEvent) {
 	t.announced[announcedKey(e.B)] = a
 }
 
+// confirm takes a pair that was in use before its handshake message came: it
+// is evidence for what is tracked already.
+func (t *Tracker) confirm(e *handshakeEvent) {
+	toA, toB := t.streamTo(e.A), t.streamTo(e.B)
+	switch {
+	case toA == 0 && toB == 0:
+		t.announce(e)
+		return
+	case toA == 0:
+		t.name(toB, e.A, e)
+	case toB == 0:
+		t.name(toA, e.B, e)
+	case toA.slot() == toB.slot():
+		t.believe(t.conn(toA.slot()), e)
+	case t.conn(toA.slot()).paired() || t.conn(toB.slot()).paired():
+		return // one of them is known to belong to another
+	default:
+		slot := toB.slot()
+		if t.conn(slot).flags&t.conn(toA.slot()).flags&connProvisional == 0 {
+			t.close(toA.slot()) // too much has passed to track both anew
+			t.name(toB, e.A, e)
+			break
+		}
+		t.pair(slot, toA.slot())
+		if ref := t.streamTo(e.B); ref != 0 {
+			t.believe(t.conn(ref.slot()), e)
+		}
+	}
+}
+
+// streamTo returns the stream to a queue pair of a connected transport.
+func (t *Tracker) streamTo(n QPName) streamRef {
+	k := streamKey{dst: n.Addr, dstQPN: n.QPN, vlan: int16(n.VLAN), srcQPN: noSource}
+	return t.idx.find(t, &k, t.idx.hash(&k))
+}
+
+// name gives a stream without partner its sender.
+func (t *Tracker) name(ref streamRef, sender QPName, e *handshakeEvent) {
+	slot := ref.slot()
+	if c := t.conn(slot); c.paired() {
+		return
+	} else if c.flags&connProvisional != 0 {
+		t.giveUp(slot)
+	}
+	c := t.conn(slot)
+	c.end[0].qpn = sender.QPN
+	t.enter(slot, BToA)
+	t.believe(c, e)
+}
+
+// believe lets a connection rest on better evidence.
+func (t *Tracker) believe(c *conn, e *handshakeEvent) {
+	if e.By > c.evidence {
+		c.evidence = e.By
+		t.rare(c).why = e.Why
+	}
+}
+
 func (t *Tracker) unannounce(k QPName, a *announcement) {
 	delete(t.announced, k)
-	if a.refs--; a.refs == 0 && !a.used {
+	if a.refs--; a.refs == 0 && !a.used && a.Kind == evPair {
 		t.reportEvent(findNoData, &a.handshakeEvent)
 	}
 }
@@ -106,8 +177,7 @@ func (t *Tracker) supersede(n QPName) {
 		}
 		return
 	}
-	k := streamKey{dst: n.Addr, dstQPN: n.QPN, vlan: int16(n.VLAN), srcQPN: noSource}
-	if ref := t.idx.find(t, &k, t.idx.hash(&k)); ref != 0 {
+	if ref := t.streamTo(n); ref != 0 {
 		t.close(ref.slot())
 	}
 }
@@ -116,7 +186,7 @@ func (t *Tracker) supersede(n QPName) {
 // handshake named; 0 where none did.
 func (t *Tracker) announcedStream(p *dissect.Packet, dst endpoint) streamRef {
 	a := t.announced[announcedKey(dst.name())]
-	if a == nil || a.used && t.conn(a.slot).flags&connClosed == 0 && t.conn(a.slot).end[0].vlan == dst.vlan {
+	if a == nil || a.Kind != evPair || a.used && t.conn(a.slot).flags&connClosed == 0 && t.conn(a.slot).end[0].vlan == dst.vlan {
 		return 0
 	}
 	if a.used { // the same pair in another VLAN
@@ -146,7 +216,7 @@ func (t *Tracker) fromAnnouncement(c *conn, a *announcement) {
 	x := t.rare(c)
 	x.why = a.Why
 	x.neg = [2]Negotiated{a.NegA, a.NegB}
-	x.serviceID = a.ServiceID
+	x.serviceID, x.established = a.ServiceID, a.established
 	for d, known := range [2]bool{a.HasPSNA, a.HasPSNB} {
 		h := &c.half[d]
 		h.mtu = mtuCode(x.neg[d].PathMTU)
@@ -166,12 +236,19 @@ func (t *Tracker) fromAnnouncement(c *conn, a *announcement) {
 func (t *Tracker) announcedDatagram(c *conn) {
 	a := t.announced[announcedKey(c.end[0].name())]
 	if a == nil {
+		a = t.announced[announcedKey(c.end[1].name())]
+	}
+	if a == nil {
 		return
 	}
 	a.used = true
 	c.evidence = a.By
 	x := t.rare(c)
 	x.why = a.Why
+	if a.Kind == evSIDR {
+		x.why = fmt.Sprintf("CM SIDR_REP in frame %d told the queue pair and its Q_Key", a.Frame)
+		return
+	}
 	x.neg = [2]Negotiated{a.NegA, a.NegB}
 	if announcedKey(a.A) != announcedKey(c.end[0].name()) {
 		x.neg[0], x.neg[1] = x.neg[1], x.neg[0]
@@ -196,11 +273,11 @@ func (t *Tracker) disconnect(e *handshakeEvent) {
 // packet, and says so.
 func (t *Tracker) announcedWithoutData() {
 	for _, a := range t.announcements() {
-		if a.used {
+		if a.used || a.Kind != evPair {
 			continue
 		}
 		t.reportEvent(findNoData, &a.handshakeEvent)
-		if a.By != ByCM {
+		if !a.HasTransport {
 			continue
 		}
 		a.used = true

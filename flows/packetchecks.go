@@ -167,3 +167,30 @@ func (t *Tracker) compareAtomic(c *conn, r Direction, p *dissect.Packet, m *Mark
 	}
 	x.origs[r] = append(x.origs[r], atomicAnswer{p.PSN, p.Orig})
 }
+
+// longRNR is the wait above which an RNR NAK is a finding of its own.
+const longRNR = 10 * time.Millisecond
+
+// checkMSN compares the responder's MSN with the messages that it completed.
+// It does so only where nothing is open, so that an answer that covers some
+// messages and not others cannot mislead.
+func (t *Tracker) checkMSN(c *conn, r Direction, p *dissect.Packet, m *Mark) {
+	h := &c.half[r]
+	if h.openCount != 0 || p.PSN.Add(1) != h.next {
+		return
+	}
+	if h.flags&halfMSN != 0 && t.clean(c, r) {
+		if got, want := p.MSN.Sub(h.msn), int(h.index-h.msnIndex); got != want {
+			t.report(findMSN, c, r.Reverse(), p, m, uint64(uint32(got)), uint64(want), uint64(p.PSN))
+		}
+	}
+	h.flags |= halfMSN
+	h.msn, h.msnIndex = p.MSN, h.index
+}
+
+// clean reports whether a requester's messages are all known whole: no request
+// is missing, none was refused.
+func (t *Tracker) clean(c *conn, r Direction) bool {
+	x := t.extrasOf(c)
+	return x == nil || len(x.gaps[r]) == 0 && x.stream[r].CaptureLost == 0 && c.half[r].flags&(halfDead|halfMidStart) == 0
+}

@@ -59,8 +59,13 @@ func (t *Tracker) addFinding(f *Finding) {
 	}
 	k := findingKey{f.ID, f.Conn, f.Direction}
 	if i, ok := t.findings.index[k]; ok {
-		t.findings.list[i].Count++
-		t.findings.list[i].Last = f.Frame
+		known := &t.findings.list[i]
+		if known.Count == 0 { // retracted
+			*known = *f
+		} else {
+			known.Count++
+		}
+		known.Last = f.Frame
 		return
 	}
 	if len(t.findings.list) >= t.opt.MaxFindings {
@@ -71,9 +76,17 @@ func (t *Tracker) addFinding(f *Finding) {
 	t.findings.list = append(t.findings.list, *f)
 }
 
+// retract takes back one occurrence of a finding, for later packets showed it
+// in another light.
+func (t *Tracker) retract(id FindingID, c *conn, d Direction) {
+	if i, ok := t.findings.index[findingKey{id, c.id, d}]; ok && t.findings.list[i].Count > 0 {
+		t.findings.list[i].Count--
+	}
+}
+
 // sorted returns the findings, gravest first, then in the order of frames.
 func (s *findingSet) sorted() []Finding {
-	out := slices.Clone(s.list)
+	out := slices.DeleteFunc(slices.Clone(s.list), func(f Finding) bool { return f.Count == 0 })
 	for i := range out {
 		out[i].Summary = out[i].Check().text(&out[i])
 	}

@@ -140,6 +140,9 @@ func (t *Tracker) inOrder(c *conn, d Direction, p *dissect.Packet, m *Mark) {
 	h.next = p.PSN.Add(n)
 	h.prevOp = p.Opcode
 	t.sent(c, d, i, p, m)
+	if op.Has(dissect.LayerAtomicETH) && p.VA&7 != 0 {
+		t.report(findAtomicAligned, c, d, p, m, p.VA)
+	}
 	if f.needsAnswer() {
 		h.depth++
 		h.maxDepth = max(h.maxDepth, h.depth)

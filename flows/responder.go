@@ -37,6 +37,7 @@ func (t *Tracker) dispatch(c *conn, r Direction, p *dissect.Packet, m *Mark, id 
 		switch p.Syndrome.Kind() {
 		case dissect.KindACK:
 			t.acknowledge(c, r, p.PSN, true, p, m)
+			t.checkMSN(c, r, p, m)
 		case dissect.KindRNR:
 			t.acknowledge(c, r, p.PSN.Add(-1), false, p, m)
 			t.rnr(c, r, p, m)
@@ -64,6 +65,9 @@ func (t *Tracker) countSyndrome(c *conn, d Direction, p *dissect.Packet, m *Mark
 		m.Bits |= MarkRNR
 		t.rare(c).stream[d].RNRNAKs++
 		t.report(findRNR, c, d, p, m, uint64(p.PSN), uint64(p.Syndrome.Value()))
+		if dissect.RNRTimer(p.Syndrome.Value()) > longRNR {
+			t.report(findRNRLong, c, d, p, m, uint64(p.Syndrome.Value()))
+		}
 	case dissect.KindNAK:
 		m.Bits |= MarkNAK
 		if code := p.Syndrome.NAK(); code < dissect.NumNAKCodes {

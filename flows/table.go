@@ -95,6 +95,7 @@ func (c *conn) lastSeen() int64 {
 
 // settle ends what a connection still has open.
 func (t *Tracker) settle(c *conn) {
+	t.settleChecks(c)
 	t.settleHalf(c, AToB)
 	t.settleHalf(c, BToA)
 }
@@ -145,7 +146,9 @@ func (t *Tracker) exhausted(c *conn, d Direction) Status {
 	switch {
 	case f.flags&haveTimedOut != 0 && f.round > 0:
 		interval := (f.LastSent - f.FirstSeen) / int64(f.round)
-		if t.now-h.lastReq > 4*interval && interval > 0 {
+		agreed := x.neg[d].RetryCount
+		used := x.neg[d].Set && agreed > 0 && agreed < 7 && int(f.round) >= agreed && t.now-h.lastReq > interval
+		if interval > 0 && (used || t.now-h.lastReq > 4*interval) {
 			h.flags |= halfDead
 			t.reportAt(findRetryExhausted, c, d, f.LastFrame, f.LastSent, uint64(f.FirstPSN), uint64(f.round), uint64(interval))
 			t.stepAt(c, d, StateError, f.LastFrame, f.LastSent, "retries, then silence", true)

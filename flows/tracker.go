@@ -41,6 +41,8 @@ type Tracker struct {
 	extrasFree []uint32
 
 	groups     map[hostPair]*group
+	ways       map[way]struct{} // directions between hosts in the capture
+	lastWay    way
 	held       int // packets held for want of the other side
 	handshakes *handshakes
 	events     []handshakeEvent
@@ -82,6 +84,7 @@ func New(opt Options) *Tracker {
 		opt: opt, idx: newIndex(),
 		open: make([]inflight, 1), extras: make([]*extras, 1),
 		groups:     map[hostPair]*group{},
+		ways:       map[way]struct{}{},
 		handshakes: newHandshakes(handshakeLimits{}),
 		announced:  map[QPName]*announcement{},
 		findings:   newFindingSet(),
@@ -143,6 +146,7 @@ func (t *Tracker) packet(p *dissect.Packet, frame []byte, m *Mark, l *lookup) {
 	case dissect.ProtoInfiniBand:
 		t.protocols.InfiniBand++
 	case dissect.ProtoTCP:
+		t.hear(p)
 		t.handshake(p, frame)
 		return
 	case dissect.ProtoPause:
@@ -169,6 +173,7 @@ func (t *Tracker) packet(p *dissect.Packet, frame []byte, m *Mark, l *lookup) {
 	}
 	op := p.Op()
 	if p.Has(dissect.LayerMAD) {
+		t.hear(p)
 		if op.Transport == dissect.UD && p.MAD(frame).Class() == dissect.ClassCM {
 			t.protocols.CM++
 		}
@@ -207,6 +212,7 @@ func (t *Tracker) track(c *conn, d Direction, p *dissect.Packet, frame []byte, m
 	m.Conn, m.Direction = c.id, d
 	first := s.flags&streamSeen == 0
 	if first {
+		t.hear(p)
 		t.firstOfStream(c, d, p)
 	}
 	s.packets++

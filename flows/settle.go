@@ -1,0 +1,89 @@
+package flows
+
+import (
+	"time"
+
+	"github.com/rocescope/rocescope/dissect"
+)
+
+const (
+	stallTime   = int64(time.Second) // silence that makes an unfinished message a finding
+	stormRNRs   = 50                 // RNR NAKs that can be a storm
+	stormShare  = 4                  // … if at least one request in so many is refused
+	fewRequests = 1                  // more requests than this make silence a finding
+)
+
+// settleChecks looks at a connection as a whole, when it ends.
+func (t *Tracker) settleChecks(c *conn) {
+	for d := AToB; d <= BToA; d++ {
+		h := &c.half[d]
+		if h.flags&halfRequests == 0 {
+			continue
+		}
+		t.checkStorm(c, d)
+		t.checkSilence(c, d)
+		if f := h.sending; f != 0 && t.now-t.open[f].LastSent > stallTime && c.transport != dissect.UD {
+			o := &t.open[f]
+			t.reportAt(findOpenMessage, c, d, o.LastFrame, o.LastSent, uint64(o.FirstPSN), o.Seen, o.Bytes, uint64(t.now-o.LastSent))
+		}
+	}
+	a, b := &c.half[0], &c.half[1]
+	if a.mtu != 0 && b.mtu != 0 && a.mtu != b.mtu {
+		t.reportAt(findMTUAsymmetry, c, AToB, c.firstNum, c.firstSeen, uint64(a.mtuBytes()), uint64(b.mtuBytes()))
+	}
+}
+
+// checkStorm looks whether RNR NAKs were more than an episode.
+func (t *Tracker) checkStorm(c *conn, d Direction) {
+	x := t.extrasOf(c)
+	if x == nil {
+		return
+	}
+	rnrs, requests := x.stream[d.Reverse()].RNRNAKs, c.stream[d].packets
+	if rnrs >= stormRNRs && rnrs*stormShare >= requests {
+		s := &c.stream[d]
+		t.reportAt(findRNRStorm, c, d.Reverse(), c.half[d].respFrame, s.lastSeen, rnrs, requests, uint64(s.lastSeen-s.firstSeen))
+	}
+}
+
+// checkSilence looks whether requests got no answer at all. Only where the
+// capture shows that it sees what the other host sends is silence more than
+// blindness.
+func (t *Tracker) checkSilence(c *conn, d Direction) {
+	h := &c.half[d]
+	if h.flags&halfResponses != 0 || c.transport == dissect.UC || c.transport == dissect.UD {
+		return
+	}
+	if c.stream[d.Reverse()].flags&streamSeen != 0 || c.stream[d].packets <= fewRequests {
+		return
+	}
+	if !t.hears(c.end[d.Reverse()].addr, c.end[d].addr) {
+		return
+	}
+	s := &c.stream[d]
+	t.reportAt(findNoResponder, c, d, h.reqFrame, s.firstSeen, s.packets, uint64(c.end[d.Reverse()].qpn), uint64(s.lastSeen-s.firstSeen))
+}
+
+// way is one direction between two hosts.
+type way struct{ from, to dissect.Addr }
+
+// maxWays bounds the directions that are remembered.
+const maxWays = 64 << 10
+
+// hear notes that the capture has a packet of this direction.
+func (t *Tracker) hear(p *dissect.Packet) {
+	w := way{p.Src, p.Dst}
+	if w == t.lastWay {
+		return
+	}
+	t.lastWay = w
+	if len(t.ways) < maxWays {
+		t.ways[w] = struct{}{}
+	}
+}
+
+// hears reports whether the capture has any packet from one host to another.
+func (t *Tracker) hears(from, to dissect.Addr) bool {
+	_, ok := t.ways[way{from, to}]
+	return ok
+}
