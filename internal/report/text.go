@@ -88,6 +88,7 @@ func (t *summary) headline() {
 		{p.RoCEv1, "RoCE v1"},
 		{p.InfiniBand, "InfiniBand"},
 		{p.IWARP, "iWARP"},
+		{p.PFC, "pause"},
 	} {
 		if n.count == total && n.count > 0 {
 			parts = append(parts, "all "+n.name)

@@ -77,8 +77,8 @@ func (t *summary) pairs(list []*Connection) {
 		id, over, by := fmt.Sprint(c.ID), c.Transport, pairedBy(c)
 		one.add(text(id), text(qpText(&c.A)), text(qpText(&c.B)), text(over), by, bothStates(c),
 			text(join(mtuText(&c.A), mtuText(&c.B))), text(join(vlanText(&c.A), vlanText(&c.B))), text(captured(c)), text(tapText(c)))
-		two.add(text(id), text(qpText(&c.A)), text(over), by, stateCell(&c.A), text(mtuText(&c.A)), text(vlanText(&c.A)), text(captured(c)), text(tapText(c)))
-		two.add(text(""), text(qpText(&c.B)), text(""), text(""), stateCell(&c.B), text(mtuText(&c.B)), text(vlanText(&c.B)), text(""))
+		two.add(text(id), text(qpText(&c.A)), text(over), by, stateCell(c, &c.A), text(mtuText(&c.A)), text(vlanText(&c.A)), text(captured(c)), text(tapText(c)))
+		two.add(text(""), text(qpText(&c.B)), text(""), text(""), stateCell(c, &c.B), text(mtuText(&c.B)), text(vlanText(&c.B)), text(""))
 	}
 	if one.fits(t.o.width()) {
 		one.write(t, t.o.width(), t.o.Style)
@@ -108,18 +108,31 @@ func pairedBy(c *Connection) cell {
 	return painted(warning, "unpaired")
 }
 
-func stateCell(q *QP) cell {
+// stateCell is a state. ERROR is bad only if work was lost by it: a connection that was closed in order ends there too.
+func stateCell(c *Connection, q *QP) cell {
 	switch q.State {
 	case flows.StateUnknown.String():
 		return painted(dim, "?")
 	case flows.StateError.String(), flows.StateSQE.String():
-		return painted(bad, q.State)
+		if c.AToB.failed()+c.BToA.failed() > 0 {
+			return painted(bad, q.State)
+		}
 	}
 	return text(q.State)
 }
 
+// failed is how many messages ended with an error.
+func (s *Stream) failed() (n uint64) {
+	for op, m := range s.Messages {
+		if op != "atomic" {
+			n += m.Failed
+		}
+	}
+	return n
+}
+
 func bothStates(c *Connection) cell {
-	a, b := stateCell(&c.A), stateCell(&c.B)
+	a, b := stateCell(c, &c.A), stateCell(c, &c.B)
 	p := a.paint
 	if b.paint == bad || p == plain {
 		p = b.paint
