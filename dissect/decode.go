@@ -405,22 +405,15 @@ func (c *cursor) bth(off int) {
 	if op.Family == Reserved {
 		p.note(ProblemOpcode, off)
 	}
-	pay := off + op.Len
-	p.payload = uint32(pay)
-	if p.fragmented() { // the ICRC is in the last fragment
-		p.payloadLen = uint32(max(int(p.end)-pay, 0))
-		if pay > min(len(c.b), int(p.end)) {
-			p.problems |= problemHeadersCut
+	pay, end := off+op.Len, int(p.end)
+	p.payload = uint32(min(pay, end))
+	fragmented := p.fragmented() // then the ICRC is in the last fragment
+	if pay > end {
+		p.problems |= problemHeadersCut
+		p.layers &^= op.Layers
+		if !fragmented {
+			p.note(ProblemNoICRC, end)
 		}
-		c.extensions(op, off)
-		return
-	}
-	if end := int(p.end); pay+4 > end {
-		if pay > end {
-			p.problems |= problemHeadersCut
-			p.layers &^= op.Layers
-		}
-		p.note(ProblemNoICRC, min(pay, end))
 		return
 	}
 	if pay > len(c.b) {
@@ -428,7 +421,14 @@ func (c *cursor) bth(off int) {
 		c.short(off)
 	}
 	c.extensions(op, off)
-	c.payload(op, pay, int(h[1]>>4&3))
+	switch {
+	case fragmented:
+		p.payloadLen = uint32(end - pay)
+	case pay+ICRCSize > end:
+		p.note(ProblemNoICRC, pay)
+	default:
+		c.payload(op, pay, int(h[1]>>4&3))
+	}
 }
 
 // extensions copies the values of those extension headers that are whole; it

@@ -392,6 +392,20 @@ func TestIsTransportNeedsTheHeadersInThePacket(t *testing.T) {
 }
 
 func TestDecodeOddities(t *testing.T) {
+	t.Run("whole headers without room for an ICRC have their own values", func(t *testing.T) {
+		d, p := Decoder{}, &Packet{VA: 1, RKey: 2, DMALen: 3} // of the packet before
+		frame := ether(0x0800, roce4(sample(OpRCWriteOnly)))
+		frame[38], frame[39] = 0, 8+12+16+3
+		d.Decode(LinkEthernet, frame, len(frame), p)
+		if !p.IsTransport() || !p.Has(LayerRETH) {
+			t.Fatalf("problems %v", p.Problems())
+		}
+		checkValues(t, "RETH", p, 0x80)
+		d.Decode(LinkEthernet, frame[:60], len(frame), p)
+		if p.Has(LayerRETH) || p.IsTransport() {
+			t.Errorf("cut inside RETH: layers %b", p.Layers())
+		}
+	})
 	t.Run("more pad bytes than payload", func(t *testing.T) {
 		tr := transport(OpRCSendOnly, nil)
 		tr[1] |= 3 << 4

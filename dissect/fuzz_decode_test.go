@@ -1,0 +1,134 @@
+package dissect
+
+import (
+	"slices"
+	"testing"
+)
+
+// FuzzDecode: whatever the bytes are, nothing panics, what the packet says lies
+// in the frame, every field can be read, and a cut frame is not taken for a
+// damaged one.
+func FuzzDecode(f *testing.F) {
+	n := 0
+	for i := range 256 { // each opcode on three stacks, each stack with several opcodes
+		if _, ok := specHeaders(Opcode(i)); !ok {
+			continue
+		}
+		for range 3 {
+			s := stacks[n%len(stacks)]
+			f.Add(uint16(s.link), s.build(sample(Opcode(i))), uint16(0))
+			n++
+		}
+	}
+	for a := CMAttrREQ; a <= CMAttrAPR; a++ {
+		f.Add(uint16(LinkEthernet), cmFrame(a), uint16(0))
+		f.Add(uint16(LinkEthernet), cmFrame(a)[:120], uint16(202))
+	}
+	f.Add(uint16(LinkEthernet), ether(0x8808, make([]byte, 46)), uint16(0))
+	f.Add(uint16(LinkRaw), ip4(6, 0, nil, make([]byte, 20)), uint16(0))
+	f.Add(uint16(LinkRaw), ip4(17, 0x2001, nil, make([]byte, 20)), uint16(0))
+	f.Fuzz(func(t *testing.T, link uint16, frame []byte, missing uint16) {
+		frame = slices.Clip(frame)
+		before := string(frame)
+		d := Decoder{CheckICRC: true}
+		var p Packet
+		d.Decode(LinkType(link), frame, len(frame)+int(missing), &p)
+		checkConsistent(t, &p, frame)
+		checkReadable(t, &p, frame)
+		if string(frame) != before {
+			t.Fatal("Decode wrote to the frame")
+		}
+		if missing == 0 && slices.Contains(codes(&p), ProblemCut) {
+			t.Fatalf("a frame captured whole is called cut: %v", p.Problems())
+		}
+
+		// A packet that is used again gives what a fresh one gives.
+		again := p
+		for i := range again.problem {
+			again.problem[i] = Problem{}
+		}
+		d.Decode(LinkType(link), frame, len(frame)+int(missing), &again)
+		if again.Layers() != p.Layers() || again.ICRC != p.ICRC || again.PayloadLen() != p.PayloadLen() || !slices.Equal(again.Problems(), p.Problems()) {
+			t.Fatal("decoding again gives another packet")
+		}
+	})
+}
+
+// checkConsistent holds what the parts of a packet say of each other.
+func checkConsistent(t testing.TB, p *Packet, frame []byte) {
+	t.Helper()
+	for l := LayerEthernet; l < endExtLayers; l++ {
+		size := l.Size()
+		if l == LayerMACControl {
+			size = 2
+		}
+		if p.Has(l) && p.Offset(l)+size > len(frame) {
+			t.Fatalf("%v at %d of %d bytes is not whole", l, p.Offset(l), len(frame))
+		}
+	}
+	if p.Has(LayerBTH) && BTH(p.BTH(frame)).Opcode() != p.Opcode {
+		t.Fatal("the opcode is not the frame's")
+	}
+	if p.IsTransport() {
+		for _, h := range p.Op().Headers {
+			if !p.Has(h) {
+				t.Fatalf("%v: IsTransport without %v", p.Opcode, h)
+			}
+		}
+		if headers := p.Offset(LayerBTH) + p.Op().Len; headers > int(p.end) {
+			t.Fatalf("%v: headers end at %d, the packet at %d", p.Opcode, headers, p.end)
+		}
+	}
+	if p.Has(LayerICRC) {
+		end := p.Offset(LayerICRC) + ICRCSize
+		if end != int(p.end) || end > int(p.WireLen) || p.Offset(LayerICRC) < int(p.payload)+p.PayloadLen() || p.PadCount > 3 {
+			t.Fatalf("ICRC ends at %d, the packet at %d of %d", end, p.end, p.WireLen)
+		}
+		if whole := end <= len(frame); (p.ICRC == ICRCValid || p.ICRC == ICRCInvalid) != whole {
+			t.Fatalf("ICRC %v, whole is %v", p.ICRC, whole)
+		}
+	} else if p.ICRC != ICRCUnchecked {
+		t.Fatalf("no ICRC, but it is %v", p.ICRC)
+	}
+	if p.Fragment && (p.Has(LayerUDP) || p.Has(LayerTCP) || p.Has(LayerBTH)) {
+		t.Fatal("layers above IP in a fragment that is not the first")
+	}
+	if lo := int(p.payload); p.Has(LayerPayload) != (p.PayloadLen() > 0) && !p.fragmented() && p.Has(LayerBTH) && lo <= int(p.end) {
+		t.Fatalf("payload of %d bytes, layer %v", p.PayloadLen(), p.Has(LayerPayload))
+	}
+}
+
+// FuzzCM: no management datagram makes a view, a field or a name panic, and
+// what is read from a cut one is what is read from the whole.
+func FuzzCM(f *testing.F) {
+	for a := CMAttrREQ; a <= CMAttrAPR; a++ {
+		m := cmFrame(a)[madAt : madAt+madSize]
+		f.Add(m, uint16(madSize))
+		f.Add(m, uint16(100))
+		ip := slices.Clone(m)
+		put64(ip[24+8:], uint64(IPCMServiceID(PortSpaceTCP, 4420)))
+		f.Add(ip, uint16(madSize))
+		f.Add(ip, uint16(24+140+20))
+	}
+	f.Fuzz(func(t *testing.T, m []byte, kept uint16) {
+		if len(m) > 1<<14 {
+			return
+		}
+		frame := madFrame(m)
+		cut := frame[:min(len(frame), madAt+int(kept))]
+		cut = slices.Clip(cut)
+		var p Packet
+		new(Decoder).Decode(LinkEthernet, cut, len(frame), &p)
+		checkReadable(t, &p, cut)
+		got, ok := p.CM(cut)
+		readCM(got)
+		whole := decoded(LinkEthernet, frame)
+		want, wholeOK := whole.CM(frame)
+		if ok && !wholeOK || ok && (got.Attribute != want.Attribute || got.TransactionID != want.TransactionID || string(got.Data) != string(want.Data[:len(got.Data)])) {
+			t.Fatalf("cut: %+v, whole: %+v", got, want)
+		}
+		if wholeOK && int(kept) >= madSize && !ok {
+			t.Fatal("a whole message is not read")
+		}
+	})
+}
