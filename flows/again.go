@@ -366,6 +366,9 @@ func (t *Tracker) resendRun(c *conn, d Direction, p *dissect.Packet, m *Mark, ca
 		h.nak.kind = nakNone
 		t.report(findRetransmission, c, d, p, m, uint64(cause), uint64(p.PSN))
 	case CauseNAK:
+		if h.nak.psn == p.PSN {
+			t.turnRound(c, d, p.Time-h.nak.time)
+		}
 		h.nak.kind = nakNone
 		t.report(findRetransmission, c, d, p, m, uint64(cause), uint64(p.PSN))
 	case CauseTimeout:

@@ -15,7 +15,8 @@ type latency struct {
 	upper   uint64 // how many are upper bounds
 	min     int64
 	max     int64
-	rtt     int64 // shortest round trip measured, 0 = none
+	rtt     int64 // shortest time from a request to its answer, as this tap sees it; 0 = none
+	turn    int64 // shortest time from an answer to the request that waited for it; 0 = none
 }
 
 func bucketOf(ns int64) int {
@@ -94,4 +95,47 @@ func (t *Tracker) roundTrip(c *conn, d Direction, ns int64) {
 	if l := t.histogram(c, d); l != nil && ns > 0 && (l.rtt == 0 || ns < l.rtt) {
 		l.rtt = ns
 	}
+}
+
+// turnRound takes a time from an answer to the request that waited for it.
+func (t *Tracker) turnRound(c *conn, d Direction, ns int64) {
+	if l := t.histogram(c, d); l != nil && ns > 0 && (l.turn == 0 || ns < l.turn) {
+		l.turn = ns
+	}
+}
+
+// tapRatio is how much longer the way to one end must be for the tap to be
+// called near the other.
+const tapRatio = 16
+
+// tap estimates where the capture was taken: near the requester where requests
+// follow answers much sooner than answers follow requests, and the reverse.
+func (t *Tracker) tap(c *conn) Tap {
+	x := t.extrasOf(c)
+	if x == nil {
+		return TapUnknown
+	}
+	var toA, toB int64 // shortest times to either end and back
+	shortest := func(v *int64, ns int64) {
+		if ns > 0 && (*v == 0 || ns < *v) {
+			*v = ns
+		}
+	}
+	if l := x.lat[AToB]; l != nil {
+		shortest(&toB, l.rtt)
+		shortest(&toA, l.turn)
+	}
+	if l := x.lat[BToA]; l != nil {
+		shortest(&toA, l.rtt)
+		shortest(&toB, l.turn)
+	}
+	switch {
+	case toA == 0 || toB == 0:
+		return TapUnknown
+	case toA*tapRatio < toB:
+		return TapNearA
+	case toB*tapRatio < toA:
+		return TapNearB
+	}
+	return TapBetween
 }

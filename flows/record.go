@@ -1,10 +1,6 @@
 package flows
 
-import (
-	"slices"
-
-	"github.com/rocescope/rocescope/dissect"
-)
+import "slices"
 
 // Snapshot copies the state of everything. It is to be called between batches.
 func (t *Tracker) Snapshot() *Snapshot {
@@ -23,6 +19,7 @@ func (t *Tracker) record(c *conn) Connection {
 	r := Connection{
 		ID: c.id, Transport: c.transport, Evidence: c.evidence,
 		FirstSeen: c.firstSeen, LastSeen: c.lastSeen(), FirstFrame: c.firstNum,
+		Tap: t.tap(c),
 	}
 	for d := range r.Streams {
 		r.Streams[d] = t.streamRecord(c, Direction(d))
@@ -98,5 +95,3 @@ func (t *Tracker) streamRecord(c *conn, d Direction) Stream {
 	}
 	return r
 }
-
-var _ dissect.Transport

@@ -27,6 +27,9 @@ func (t *Tracker) request(c *conn, d Direction, p *dissect.Packet, frame []byte,
 	if diff >= 0 {
 		h.flags &^= halfCopied
 	}
+	if h.openCount == 0 && h.lastResp > h.lastReq {
+		t.turnRound(c, d, p.Time-h.lastResp)
+	}
 	switch {
 	case diff == 0:
 		t.endRun(c, d, p)

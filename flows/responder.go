@@ -26,6 +26,9 @@ func (t *Tracker) response(c *conn, d Direction, p *dissect.Packet, frame []byte
 		t.ghost(c, r, p, m)
 		return
 	}
+	if p.PSN.Before(h.first) {
+		t.stray(p)
+	}
 	t.dispatch(c, r, p, m, id)
 	h.lastResp = p.Time
 }

@@ -57,14 +57,16 @@ func (t *Tracker) checkSilence(c *conn, d Direction) {
 	if c.stream[d.Reverse()].flags&streamSeen != 0 || c.stream[d].packets <= fewRequests {
 		return
 	}
-	if !t.hears(c.end[d.Reverse()].addr, c.end[d].addr) {
+	strays, heard := t.ways[way{c.end[d.Reverse()].addr, c.end[d].addr}]
+	if !heard || strays {
 		return
 	}
 	s := &c.stream[d]
 	t.reportAt(findNoResponder, c, d, h.reqFrame, s.firstSeen, s.packets, uint64(c.end[d.Reverse()].qpn), uint64(s.lastSeen-s.firstSeen))
 }
 
-// way is one direction between two hosts.
+// way is one direction between two hosts. Tracker.ways has those that the
+// capture shows, and whether answers came in it that fit no request.
 type way struct{ from, to dissect.Addr }
 
 // maxWays bounds the directions that are remembered.
@@ -77,13 +79,16 @@ func (t *Tracker) hear(p *dissect.Packet) {
 		return
 	}
 	t.lastWay = w
-	if len(t.ways) < maxWays {
-		t.ways[w] = struct{}{}
+	if _, ok := t.ways[w]; !ok && len(t.ways) < maxWays {
+		t.ways[w] = false
 	}
 }
 
-// hears reports whether the capture has any packet from one host to another.
-func (t *Tracker) hears(from, to dissect.Addr) bool {
-	_, ok := t.ways[way{from, to}]
-	return ok
+// stray notes that a host sent an answer to a request that its connection
+// never made: it may belong to a stream without partner.
+func (t *Tracker) stray(p *dissect.Packet) {
+	w := way{p.Src, p.Dst}
+	if _, ok := t.ways[w]; ok {
+		t.ways[w] = true
+	}
 }

@@ -41,7 +41,7 @@ type Tracker struct {
 	extrasFree []uint32
 
 	groups     map[hostPair]*group
-	ways       map[way]struct{} // directions between hosts in the capture
+	ways       map[way]bool // directions between hosts in the capture
 	lastWay    way
 	held       int // packets held for want of the other side
 	handshakes *handshakes
@@ -84,7 +84,7 @@ func New(opt Options) *Tracker {
 		opt: opt, idx: newIndex(),
 		open: make([]inflight, 1), extras: make([]*extras, 1),
 		groups:     map[hostPair]*group{},
-		ways:       map[way]struct{}{},
+		ways:       map[way]bool{},
 		handshakes: newHandshakes(handshakeLimits{}),
 		announced:  map[QPName]*announcement{},
 		findings:   newFindingSet(),
