@@ -163,6 +163,13 @@ func TestExchangeChanges(t *testing.T) {
 	}
 }
 
+// tshark guesses upper protocols from the payload of SENDs, and ours is none of them. RoCE v2 over IPv6 goes without UDP
+// checksum, which it has to be told.
+var tsharkArgs = []string{
+	"--disable-protocol", "rpcordma", "--disable-protocol", "nvme-rdma", "-o", "udp.ignore_ipv6_zero_checksum:TRUE",
+	"-o", "ip.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE",
+}
+
 // TestExchangeTshark: nothing that the builder writes looks malformed to tshark, and it sees the same numbers.
 func TestExchangeTshark(t *testing.T) {
 	ts := FindTshark(t)
@@ -172,9 +179,7 @@ func TestExchangeTshark(t *testing.T) {
 			file := WriteCapture(t, name, frames)
 			rows, err := ts.Query(TsharkQuery{
 				File: file, Fields: []string{"infiniband.bth.psn", "_ws.malformed", "_ws.expert.severity", "frame.time_epoch"},
-				// tshark guesses upper protocols from the payload of SENDs, and ours is none of them.
-				// RoCE v2 over IPv6 goes without UDP checksum, which tshark has to be told.
-				Args: []string{"-o", "udp.ignore_ipv6_zero_checksum:TRUE", "--disable-protocol", "rpcordma", "--disable-protocol", "nvme-rdma", "-o", "ip.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE"},
+				Args: tsharkArgs,
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -232,3 +232,28 @@ func TestSimEndings(t *testing.T) {
 		t.Errorf("with a handshake: %v", r.Truth)
 	}
 }
+
+// TestSimTshark: nothing that the wire did not damage looks malformed to tshark.
+func TestSimTshark(t *testing.T) {
+	ts := FindTshark(t)
+	for seed := range 3 {
+		o := SimGen().Example(seed)
+		o.Ops[A] = append(o.Ops[A], SimOp{Family: dissect.Read, Size: 3 * o.MTU}, SimOp{Family: dissect.Send, Size: 2 * o.MTU})
+		o.Faults = []SimFault{{From: A, Nth: 1, Kind: Lose, Behind: true}, {From: B, Nth: 2, Kind: Reorder, By: 2}}
+		r := Simulate(o)
+		rows, err := ts.Query(TsharkQuery{
+			File: WriteCapture(t, "sim.pcapng", r.Frames), Fields: []string{"infiniband.bth.opcode", "_ws.malformed"}, Args: tsharkArgs,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(rows) != len(r.Frames) {
+			t.Fatalf("%d frames, tshark sees %d", len(r.Frames), len(rows))
+		}
+		for i, row := range rows {
+			if op := r.Packets[r.Truth[i]].Op; row[0] != fmt.Sprint(uint8(op)) || row[1] != "" {
+				t.Errorf("seed %d, frame %d, %v: tshark says %q", seed, i+1, op, row)
+			}
+		}
+	}
+}
