@@ -1,0 +1,22 @@
+// Package engine is the pipeline: it takes frames from a captures.Source,
+// decodes and checks them, tracks them, and hands them batch by batch to sinks.
+// It knows no protocol and shows nothing.
+//
+//	source → stage 1: decode, ICRC, packet filter → stage 2: tracking, in order → sinks, in order
+//
+// Stage 1 looks at one packet at a time and keeps nothing, so any worker may
+// take any part of what was read. Stage 2 is one tracker that sees every packet
+// in the order of the capture, whatever the filter says: filtering before
+// tracking would invent losses. What stage 2 gets does not depend on how many
+// workers stage 1 has, so results do not either. Sharding stage 2 by unordered
+// address pair means a tracker per shard behind the same call.
+//
+// Frames are borrowed from the source for as long as one read lasts: the
+// engine decodes, tracks and hands out one read's frames before it asks for
+// more. That is also the back-pressure: a slow sink makes the source wait.
+// Nothing is allocated per packet.
+//
+// A frame may lie in a mapped file that somebody cuts short while it is read.
+// Each goroutine that touches frames does so inside captures.Guard, sinks
+// included, so that this is an error like any other.
+package engine
