@@ -25,7 +25,9 @@ type group struct {
 // newNameCommand in name.go and add a line here.
 func commands(a *app) []group {
 	return []group{
-		{"Look at traffic", []*cobra.Command{}},
+		{"Look at traffic", []*cobra.Command{
+			newShowCommand(a),
+		}},
 		{"The tables that everything reads", []*cobra.Command{}},
 		{"This program", []*cobra.Command{
 			newCompletionCommand(a),

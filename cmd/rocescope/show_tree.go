@@ -1,0 +1,189 @@
+package main
+
+import (
+	"encoding/hex"
+	"strconv"
+
+	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/engine"
+)
+
+// treePrinter prints all layers and fields of a packet, each field with its
+// name in filters beside it.
+type treePrinter struct {
+	styles  styles
+	layers  []dissect.Layer
+	outcome flows.Outcome
+}
+
+func newTreePrinter(s styles) *treePrinter { return &treePrinter{styles: s} }
+
+// nameColumn is where the names of fields stand.
+const nameColumn = 72
+
+// shownBytes is how many bytes of a field a tree shows; -x and -e show all.
+const shownBytes = 16
+
+func (t *treePrinter) packet(dst []byte, b *engine.Batch, i int) []byte {
+	p, frame := &b.Packets[i], b.Data[i]
+	t.layers = layersOf(t.layers[:0], p)
+	for _, l := range t.layers {
+		dst = t.title(dst, p, l)
+		for _, f := range dissect.LayerFields(l) {
+			dst = t.field(dst, p, frame, f)
+		}
+	}
+	if problems := p.Problems(); len(problems) > 0 {
+		dst = t.heading(dst, "Problems")
+		for _, q := range problems {
+			line := "    " + q.Code.String() + ", at byte " + strconv.Itoa(int(q.Offset))
+			if q.Code.Malformed() {
+				line = t.styles.bad(line)
+			}
+			dst = append(append(dst, line...), '\n')
+		}
+	}
+	return t.flow(dst, b, i)
+}
+
+func (t *treePrinter) heading(dst []byte, text string) []byte {
+	return append(append(dst, t.styles.bold(text)...), '\n')
+}
+
+// title is a layer's line.
+func (t *treePrinter) title(dst []byte, p *dissect.Packet, l dissect.Layer) []byte {
+	text := l.String()
+	switch {
+	case l == dissect.LayerFrame:
+		text += " " + strconv.FormatUint(p.Number, 10) + ": " + strconv.Itoa(int(p.WireLen)) + " bytes on the wire, " +
+			strconv.Itoa(int(p.CapLen)) + " captured"
+	case l == dissect.LayerBTH:
+		text += ": " + p.Op().Name
+	case l == dissect.LayerPayload:
+		text += ": " + strconv.Itoa(p.PayloadLen()) + " bytes"
+	}
+	return t.heading(dst, text)
+}
+
+// field is a field's line: the bits where it is no whole bytes, text, value,
+// meaning, name.
+func (t *treePrinter) field(dst []byte, p *dissect.Packet, frame []byte, f *dissect.Field) []byte {
+	start := len(dst)
+	dst = append(dst, "    "...)
+	if f.Get == nil && f.Width > 0 && f.Width <= 64 && (f.Bit|f.Width)&7 != 0 {
+		dst = appendBits(dst, p, frame, f)
+	}
+	dst = append(dst, f.Text...)
+	dst = append(dst, ": "...)
+	before := len(dst)
+	if raw, ok := f.Raw(p, frame); ok && f.Kind == dissect.Bytes && len(raw) > shownBytes {
+		dst = hex.AppendEncode(dst, raw[:shownBytes])
+		dst = append(dst, "…"...)
+	} else if dst, ok = f.AppendText(dst, p, frame); !ok {
+		return dst[:start]
+	}
+	if len(dst) == before {
+		dst = append(dst, '-')
+	}
+	if meaning := f.Meaning(p, frame); meaning != "" {
+		dst = append(dst, " ["...)
+		dst = append(dst, meaning...)
+		dst = append(dst, ']')
+	}
+	return t.name(dst, start, f.Name)
+}
+
+// name puts a field's name behind the line that begins at dst[start:].
+func (t *treePrinter) name(dst []byte, start int, name string) []byte {
+	dst = append(dst, "  "...)
+	for len(dst)-start < nameColumn {
+		dst = append(dst, ' ')
+	}
+	return append(append(dst, t.styles.dim(name)...), '\n')
+}
+
+// appendBits appends where in its bytes a field lies: ".... ..10 = ".
+func appendBits(dst []byte, p *dissect.Packet, frame []byte, f *dissect.Field) []byte {
+	first := p.Offset(f.Layer)*8 + int(f.Bit)
+	last := first + int(f.Width)
+	for bit := first &^ 7; bit < (last+7)&^7; bit++ {
+		if bit > first&^7 && bit&3 == 0 {
+			dst = append(dst, ' ')
+		}
+		switch {
+		case bit < first || bit >= last:
+			dst = append(dst, '.')
+		case bit>>3 < len(frame) && frame[bit>>3]>>(7-bit&7)&1 != 0:
+			dst = append(dst, '1')
+		default:
+			dst = append(dst, '0')
+		}
+	}
+	return append(dst, " = "...)
+}
+
+// flow is what tracking says of the packet.
+func (t *treePrinter) flow(dst []byte, b *engine.Batch, i int) []byte {
+	titled := false
+	for k := range flows.Fields() {
+		f := &flows.Fields()[k]
+		v, ok := flowFact(f, b, i, &t.outcome)
+		if !ok {
+			continue
+		}
+		if !titled {
+			titled = true
+			dst = t.heading(dst, "Flow")
+		}
+		start := len(dst)
+		dst = append(dst, "    "...)
+		dst = append(dst, f.Text...)
+		dst = append(dst, ": "...)
+		dst = appendFlow(dst, f, v)
+		if f.Values != nil && f.Kind != dissect.Text {
+			if meaning := f.Values(v); meaning != "" {
+				dst = append(dst, " ["+meaning+"]"...)
+			}
+		}
+		dst = t.name(dst, start, f.Name)
+	}
+	return dst
+}
+
+// flowFact is the value of a field of tracking, where it is worth a line:
+// bits only where they are set.
+func flowFact(f *flows.Field, b *engine.Batch, i int, o *flows.Outcome) (uint64, bool) {
+	if f.AtEnd {
+		if o = b.Outcome(i, o); o == nil {
+			return 0, false
+		}
+	} else {
+		o = nil
+	}
+	v, ok := f.Get(&b.Marks[i], o)
+	if f.Kind == dissect.Bool && v == 0 {
+		return 0, false
+	}
+	return v, ok
+}
+
+// layersOf appends the packet's layers in the order of its bytes. A management
+// datagram and what is in it stand for the payload that they are.
+func layersOf(dst []dissect.Layer, p *dissect.Packet) []dissect.Layer {
+	for set, l := p.Layers(), dissect.LayerFrame; set>>l != 0; l++ {
+		if !set.Has(l) || l == dissect.LayerPayload && p.Has(dissect.LayerMAD) {
+			continue
+		}
+		at := len(dst)
+		if l != dissect.LayerFrame {
+			for at > 1 && p.Offset(dst[at-1]) > p.Offset(l) {
+				at--
+			}
+		}
+		dst = append(dst, 0)
+		copy(dst[at+1:], dst[at:])
+		dst[at] = l
+	}
+	return dst
+}
