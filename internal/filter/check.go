@@ -111,7 +111,7 @@ func (c *checker) operand(n *node) (o *operand, err *Error) {
 			return nil, c.unknown(n)
 		}
 		c.use(s)
-		return &operand{n: n, sym: s, mask: maxUint}, nil
+		return &operand{n: n, name: n.text, sym: s, mask: maxUint}, nil
 	case nodeSlice:
 		return c.slice(n)
 	case nodeMask:
@@ -150,7 +150,7 @@ func (c *checker) slice(n *node) (*operand, *Error) {
 	case o.fn != noFunction || o.masked || o.quant != opNone:
 		return nil, errorAt(at, "", "only a field can be sliced")
 	case o.class() != classBytes && o.sym.kind != dissect.MAC && o.sym.kind != dissect.IPv4Addr && o.sym.kind != dissect.IPv6Addr:
-		return nil, errorAt(at, "bits of a number are taken by &", "%s is %s and has no bytes to slice", o.sym.name, o.what())
+		return nil, errorAt(at, "bits of a number are taken by &", "%s is %s and has no bytes to slice", o.name, o.what())
 	}
 	parts, ok := parseSlice(n.text)
 	if !ok {
@@ -159,7 +159,7 @@ func (c *checker) slice(n *node) (*operand, *Error) {
 	if w := o.sym.byteWidth(); w > 0 {
 		for _, r := range parts {
 			if r.at >= w || r.at < -w || r.n >= 0 && r.at >= 0 && r.at+r.n > w {
-				return nil, errorAt(at, "", "%s has only %d bytes", o.sym.name, w)
+				return nil, errorAt(at, "", "%s has only %d bytes", o.name, w)
 			}
 		}
 	}
@@ -177,7 +177,7 @@ func (c *checker) mask(n *node) (*operand, *Error) {
 		return nil, err
 	}
 	if o.class() != classNumber || o.fn != noFunction || o.sym.kind == dissect.Bool {
-		return nil, errorAt(x, "", "%s is %s: & takes the bits of numbers", srcName(x, o), o.what())
+		return nil, errorAt(x, "", "%s is %s: & takes the bits of numbers", o.name, o.what())
 	}
 	if isOperand(y) || !isLiteral(y) {
 		return nil, errorAt(y, "", "behind & stands a constant")
@@ -189,14 +189,6 @@ func (c *checker) mask(n *node) (*operand, *Error) {
 	o.mask &= v.lo
 	o.masked, o.n = true, n
 	return o, nil
-}
-
-// srcName names an operand in an error.
-func srcName(n *node, o *operand) string {
-	if n.kind == nodeWord {
-		return n.text
-	}
-	return o.sym.name
 }
 
 func (c *checker) call(n *node) (*operand, *Error) {
@@ -218,9 +210,9 @@ func (c *checker) call(n *node) (*operand, *Error) {
 	case fn == countFunction && o.slices != nil:
 		return nil, errorAt(n.kids[0], "", "count() takes a field without a slice")
 	case fn == lenFunction && o.class() != classBytes:
-		return nil, errorAt(n.kids[0], "", "%s is %s: len() is for bytes", o.sym.name, o.what())
+		return nil, errorAt(n.kids[0], "", "%s is %s: len() is for bytes", o.name, o.what())
 	}
-	o.fn, o.n = fn, n
+	o.fn, o.n, o.name = fn, n, n.text+"("+o.name+")"
 	return o, nil
 }
 
@@ -293,9 +285,9 @@ func (c *checker) suits(n *node, a *operand, o op) *Error {
 		case a.sym.kind == dissect.IPv6Addr:
 			hint = "a network is written ipv6.addr == fe80::/10, bytes are taken by a slice: ipv6.src[0:2]"
 		}
-		return errorAt(n.kids[0], hint, "%s is %s: %s is for bytes and words", a.sym.name, a.what(), o)
+		return errorAt(n.kids[0], hint, "%s is %s: %s is for bytes and words", a.name, a.what(), o)
 	case o.ordered() && a.class() == classWord && !a.sym.ranked():
-		return errorAt(n.kids[0], "compare by == or in {…}", "the words of %s have no order", a.sym.name)
+		return errorAt(n.kids[0], "compare by == or in {…}", "the words of %s have no order", a.name)
 	}
 	return nil
 }
@@ -424,7 +416,7 @@ func (c *checker) in(n *node) (cond, *Error) {
 			continue
 		}
 		if a.class() == classWord && !a.sym.ranked() {
-			return nil, errorAt(k, "list them: {a, b}", "the words of %s have no order", a.sym.name)
+			return nil, errorAt(k, "list them: {a, b}", "the words of %s have no order", a.name)
 		}
 		lo, err := c.single(a, k.kids[0])
 		if err != nil {
@@ -456,7 +448,7 @@ func (c *checker) fieldTest(n *node, a, b *operand, o op, all bool) (cond, *Erro
 		o == opContains,
 		a.fn == countFunction || b.fn == countFunction:
 		return nil, errorAt(n, "", "%s and %s cannot be compared: the one is %s, the other %s",
-			srcName(n.kids[0], a), srcName(n.kids[1], b), a.what(), b.what())
+			a.name, b.name, a.what(), b.what())
 	}
 	return &condFields{a, b, o, all}, nil
 }

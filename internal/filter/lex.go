@@ -1,7 +1,6 @@
 package filter
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
@@ -32,6 +31,7 @@ type token struct {
 	kind      tokenKind
 	pos, end  int
 	text, raw string
+	bad       int // where a string has an unknown escape; 0 = it has none
 }
 
 // Symbols, longest first.
@@ -104,9 +104,9 @@ func wordLen(s string) int {
 
 // hints for what people type and this language does not have.
 var symbolHints = map[byte]string{
-	'=': "equality is ==",
-	'|': "or is written || or or",
-	'^': "exclusive or is written ^^ or xor",
+	'=': "equality is written ==",
+	'|': "write || or the word or",
+	'^': "write ^^ or the word xor",
 	'+': "there is no arithmetic in filters",
 	'*': "there is no arithmetic in filters",
 	'%': "there is no arithmetic in filters",
@@ -117,7 +117,7 @@ var symbolHints = map[byte]string{
 
 func (l *lexer) unexpected() *Error {
 	r, n := utf8.DecodeRuneInString(l.src[l.at:])
-	msg := fmt.Sprintf("%q does not belong here", r)
+	msg := quote(string(r)) + " does not belong here"
 	if r == utf8.RuneError {
 		msg = "the filter is not valid UTF-8 here"
 	}
@@ -155,13 +155,12 @@ func (l *lexer) quoted(k tokenKind, skip int) (token, *Error) {
 	t.text = strings.ReplaceAll(t.raw, `\`+string(quote), string(quote))
 	if skip == 0 {
 		text, at, ok := unescape(t.raw)
-		if !ok {
-			at += pos + 1
-			return token{}, &Error{Pos: at, End: min(at+2, i), Msg: "unknown escape in a string", Hint: `those that exist are \" \' \\ \a \b \f \n \r \t \v \xHH and \OOO`}
+		if !ok { // in a regular expression it may be known
+			t.bad = pos + 1 + at
 		}
 		t.text = text
 	}
-	if k == tokChar && len(t.text) != 1 {
+	if k == tokChar && t.bad == 0 && len(t.text) != 1 {
 		return token{}, &Error{Pos: pos, End: i + 1, Msg: "a character in single quotes is one byte", Hint: `strings stand in double quotes: "…"`}
 	}
 	return t, nil

@@ -96,11 +96,11 @@ func (c *checker) plain(o *operand, n *node, most uint64) (uint64, *Error) {
 		}
 		return 0, errorAt(n, hint, "%s is not a number", quote(n.text))
 	case !ok && !overflow && digitsOnly(n.text[1:]):
-		return 0, errorAt(n, "the smallest value is 0", "%s does not fit %s", n.text, o.sym.name)
+		return 0, errorAt(n, "the smallest value is 0", "%s does not fit %s", n.text, o.name)
 	case !ok && !overflow:
 		return 0, errorAt(n, "", "%s is not a number", quote(n.text))
 	case overflow || v > most:
-		return 0, errorAt(n, largest(o.sym, most), "%s does not fit %s", n.text, o.sym.name)
+		return 0, errorAt(n, largest(o.sym, most), "%s does not fit %s", n.text, o.name)
 	}
 	return v, nil
 }
@@ -144,9 +144,9 @@ func (c *checker) word(o *operand, n *node) ([]span, *Error) {
 	w := o.sym.words()
 	if w == nil || n.kind == nodeChar {
 		if n.kind == nodeString {
-			return nil, errorAt(n, "numbers stand without quotes", "%s is %s, not a string", o.sym.name, o.what())
+			return nil, errorAt(n, "numbers stand without quotes", "%s is %s, not a string", o.name, o.what())
 		}
-		return nil, errorAt(n, fieldHint(n.text), "%s is not a number", quote(n.text))
+		return nil, c.noValue(n, "", "%s is not a number")
 	}
 	values, began := w.find(n.text)
 	if values != nil {
@@ -156,18 +156,21 @@ func (c *checker) word(o *operand, n *node) ([]span, *Error) {
 	if len(began) > 1 {
 		msg = "%s is not clear as a value of %s"
 	}
-	return nil, errorAt(n, w.suggest(n.text, began), msg, quote(n.text), o.sym.name)
+	return nil, errorAt(n, w.suggest(n.text, began), msg, quote(n.text), o.name)
 }
 
-// fieldHint helps where a misspelt field stands for a value.
-func fieldHint(word string) string {
-	if !strings.Contains(word, ".") || startsNumber(word) {
-		return ""
+// noValue says that a word is no value, or no field where it looks like one.
+func (c *checker) noValue(n *node, hint, format string) *Error {
+	switch {
+	case n.kind != nodeWord:
+	case lookup(n.text) != nil:
+		return errorAt(n, "", "%s is a field: constants are needed here", n.text)
+	case strings.Contains(n.text, ".") && !startsNumber(n.text):
+		if better := suggestField(n.text); strings.HasPrefix(better, "did") {
+			return errorAt(n, better, "unknown field %s", quote(n.text))
+		}
 	}
-	if hint := suggestField(word); strings.HasPrefix(hint, "did") {
-		return hint
-	}
-	return ""
+	return errorAt(n, hint, format, quote(n.text))
 }
 
 // addr checks an IPv6 address or network.
@@ -191,11 +194,7 @@ func (c *checker) bytes(o *operand, n *node, width int) ([]byte, *Error) {
 	}
 	switch {
 	case !ok && n.kind == nodeWord:
-		hint := fieldHint(n.text)
-		if hint == "" {
-			hint = `as in de:ad, 0xdead or "text"`
-		}
-		return nil, errorAt(n, hint, "%s is not a byte string", quote(n.text))
+		return nil, c.noValue(n, `as in de:ad, 0xdead or "text"`, "%s is not a byte string")
 	case len(b) == 0:
 		return nil, errorAt(n, "", "the byte string is empty")
 	case width > 0 && len(b) != width:
@@ -207,9 +206,9 @@ func (c *checker) bytes(o *operand, n *node, width int) ([]byte, *Error) {
 // sourceOf writes an operand as it would stand in a filter.
 func sourceOf(o *operand) string {
 	if o.n.kind == nodeSlice {
-		return o.n.kids[0].text + "[" + o.n.text + "]"
+		return o.name + "[" + o.n.text + "]"
 	}
-	return o.sym.name
+	return o.name
 }
 
 // rawByte finds \x80 … \xff in a regular expression: they would mean

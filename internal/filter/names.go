@@ -265,3 +265,11 @@ func transportSpan(p *dissect.Packet) (lo, hi int) {
 	}
 	return lo, hi
 }
+
+// findingTitle is what a finding is, in a few words.
+func findingTitle(id uint64) string {
+	if checks := flows.Checks(); id < uint64(len(checks)) {
+		return checks[id].Title
+	}
+	return ""
+}

@@ -99,11 +99,11 @@ func (p *parser) unexpected() *Error {
 	case t.kind == tokClose:
 		return p.errorf(t, "", "there is no ( for this )")
 	case t.kind == tokWord && keywordHint(t.text) != "":
-		return p.errorf(t, keywordHint(t.text), "%q does not belong here", src)
+		return p.errorf(t, keywordHint(t.text), "%s does not belong here", quote(src))
 	case t.kind == tokWord || t.kind == tokString:
 		return p.errorf(t, "join tests by and, or", "%s does not belong here", quote(src))
 	}
-	return p.errorf(t, "", "%q does not belong here", src)
+	return p.errorf(t, "", "%s does not belong here", quote(src))
 }
 
 // keywordHint helps with keywords in capitals.
@@ -299,6 +299,12 @@ func (p *parser) literal() (*node, *Error) {
 		return nil, p.unexpected()
 	}
 	t := p.tok
+	if t.bad != 0 && comparisons[p.prev.text] != opMatches {
+		return nil, &Error{
+			Pos: t.bad, End: min(t.bad+2, t.end), Msg: "unknown escape in a string",
+			Hint: `those that exist are \" \' \\ \a \b \f \n \r \t \v \xHH and \OOO`,
+		}
+	}
 	return &node{kind: kind, pos: t.pos, end: t.end, text: t.text, raw: t.raw}, p.advance()
 }
 

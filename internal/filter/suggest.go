@@ -12,6 +12,9 @@ func quote(s string) string {
 	if r := []rune(s); len(r) > most {
 		s = string(r[:most-1]) + "…"
 	}
+	if s != "" && (s[0] == '"' || s[0] == '\'') {
+		return string(visible(s))
+	}
 	return strconv.Quote(s)
 }
 
@@ -124,18 +127,27 @@ func suggestField(word string) string {
 
 // suggestWord finds what an unknown word of a field may have meant.
 func (w *words) suggest(word string, began []string) string {
+	if n := len(began); n > 6 {
+		return fmt.Sprintf("%d names begin so: %s, …", n, strings.Join(quoteSpaced(began[:4]), ", "))
+	}
 	if len(began) == 0 {
-		if began = suggest(word, w.names); len(began) == 0 {
-			if len(w.names) <= 12 {
-				return "it is " + oneOf(quoteSpaced(w.names))
+		began = suggest(word, w.names)
+	}
+	if len(began) == 0 && len(word) >= 3 {
+		for _, n := range w.names {
+			if strings.Contains(normal(n), normal(word)) {
+				began = append(began, n)
 			}
-			return ""
 		}
+		began = began[:min(len(began), 4)]
 	}
-	if len(began) > 8 {
-		return fmt.Sprintf("it is the beginning of %d names: %s, …", len(began), strings.Join(quoteSpaced(began[:6]), ", "))
+	switch {
+	case len(began) > 0:
+		return didYouMean(quoteSpaced(began))
+	case len(w.names) <= 12:
+		return "it is " + oneOf(quoteSpaced(w.names))
 	}
-	return didYouMean(quoteSpaced(began))
+	return ""
 }
 
 // quoteSpaced quotes names that need it in a filter.

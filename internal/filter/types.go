@@ -29,6 +29,7 @@ const (
 // operand is a side of a test that takes its value from the packet.
 type operand struct {
 	n      *node
+	name   string // as typed
 	sym    *symbol
 	slices []sliceRange
 	mask   uint64 // of a bitwise and; else all ones

@@ -29,7 +29,7 @@ func normal(s string) string {
 
 func (w *words) add(name string, v uint64) {
 	key := normal(name)
-	if key == "" {
+	if key == "" || strings.HasPrefix(key, "unknown") { // what Values says of numbers that cannot be
 		return
 	}
 	if w.values[key] == nil {
