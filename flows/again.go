@@ -24,7 +24,7 @@ const maxGaps = 64
 func (t *Tracker) openGap(c *conn, d Direction, from dissect.PSN, p *dissect.Packet, m *Mark) {
 	x := t.rare(c)
 	m.Bits |= MarkAfterGap
-	x.stream[d].OutOfOrder++
+	x.count(d).OutOfOrder++
 	if len(x.gaps[d]) >= maxGaps {
 		t.settleGap(c, d, &x.gaps[d][0])
 		x.gaps[d] = slices.Delete(x.gaps[d], 0, 1)
@@ -85,7 +85,7 @@ func (t *Tracker) settleGap(c *conn, d Direction, g *gap) {
 		return // what was lost of a resend is counted when the hole shows
 	}
 	n := uint64(g.to.Sub(g.from))
-	s := &t.rare(c).stream[d]
+	s := t.rare(c).count(d)
 	switch {
 	case g.acked && !g.naked:
 		s.CaptureLost += n
@@ -110,19 +110,20 @@ const (
 // or late.
 func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipidVerdict) {
 	h := &c.half[d]
+	rec := &t.rare(c).recovery[d]
 	x := t.rare(c)
-	s := &x.stream[d]
+	s := x.count(d)
 	g := t.gapAt(c, d, p.PSN)
 	missing := g != nil && !g.again
 	if g != nil && g.again {
 		t.fillGap(c, d, p.PSN)
 	}
-	copiedBefore := h.flags&halfCopied != 0 && p.PSN == h.copyNext && id == ipidSilent
+	copiedBefore := h.flags&halfCopied != 0 && p.PSN == rec.copyNext && id == ipidSilent
 	h.flags &^= halfCopied
 	v, cause := t.judge(c, d, p, missing, id)
 	if v == copied && copiedBefore { // two in a row are no copies: the requester went back
 		v, cause = sentAgain, NumCauses
-		if h.nak.psn == p.PSN.Add(-1) && h.nak.time != 0 {
+		if rec.nak.psn == p.PSN.Add(-1) && rec.nak.time != 0 {
 			cause = CauseNAK
 		}
 		s.NetworkDuplicates--
@@ -138,7 +139,7 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 		m.Bits |= MarkDuplicate
 		t.report(findNetworkDuplicate, c, d, p, m, uint64(p.PSN))
 		if id == ipidSilent {
-			h.copyNext = p.PSN.Add(1)
+			rec.copyNext = p.PSN.Add(1)
 			h.flags |= halfCopied
 		}
 		return
@@ -156,8 +157,8 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 		}
 		s.RetransmittedPackets++
 		s.RetransmittedBytes += uint64(p.WireLen)
-		switch hole := p.PSN.Sub(h.resendNext); {
-		case h.flags&halfResending == 0 || hole != 0 && !t.sameRun(h, p):
+		switch hole := p.PSN.Sub(rec.next); {
+		case h.flags&halfResending == 0 || hole != 0 && !rec.sameRun(p):
 			if cause < NumCauses {
 				s.Retransmissions[cause]++
 			} else {
@@ -171,8 +172,8 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 		if missing {
 			s.LostBeforeTap++
 		}
-		h.resendRun = cause
-		h.resendNext = p.PSN.Add(1)
+		rec.cause = cause
+		rec.next = p.PSN.Add(1)
 		h.flags |= halfResending
 	}
 	if missing {
@@ -183,7 +184,7 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 			n, _ := t.span(c, d, p)
 			f.end = p.PSN.Add(n)
 			t.fillSpan(c, d, p.PSN, n)
-			h.resendNext = f.end
+			rec.next = f.end
 			f.Segments = 1
 			h.depth++
 		} else if f.needsAnswer() {
@@ -205,7 +206,7 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 	_, i := t.find(h, p.PSN)
 	if i == 0 { // settled before
 		if begins && p.Op().Family == dissect.Read {
-			x.stream[d.Reverse()].LostBehindTap++
+			x.count(d.Reverse()).LostBehindTap++
 			t.report(findResponseLostBehind, c, d.Reverse(), p, m, uint64(p.PSN))
 		}
 		return
@@ -231,7 +232,7 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 	m.Bits |= MarkMessage
 	m.Message, m.Round = f.Index, f.round
 	if f.Op == OpRead && p.Op().Family == dissect.Read {
-		h.resendNext = f.end
+		rec.next = f.end
 		f.resumes++
 		if begins { // what comes behind it in the run is asked for again for its sake
 			t.resumeRead(c, d, f, p, m, cause)
@@ -257,6 +258,7 @@ func (t *Tracker) fillSpan(c *conn, d Direction, first dissect.PSN, n int) {
 // retransmission's cause.
 func (t *Tracker) judge(c *conn, d Direction, p *dissect.Packet, missing bool, id ipidVerdict) (verdict, Cause) {
 	h := &c.half[d]
+	rec := &t.rare(c).recovery[d]
 	if c.transport == dissect.UC { // nobody sends again
 		if missing {
 			return late, 0
@@ -271,13 +273,13 @@ func (t *Tracker) judge(c *conn, d Direction, p *dissect.Packet, missing bool, i
 	}
 	quick := p.Time-h.lastReq < t.quick(c, d)
 	switch {
-	case h.flags&halfResending != 0 && t.sameRun(h, p):
-		return sentAgain, h.resendRun
+	case h.flags&halfResending != 0 && rec.sameRun(p):
+		return sentAgain, rec.cause
 	case c.evidence == Unpaired || c.evidence == Ambiguous:
 		return sentAgain, NumCauses // its answers are not known: nothing says why
-	case h.nak.kind == nakSequence:
+	case rec.nak.kind == nakSequence:
 		return sentAgain, CauseNAK
-	case h.nak.kind == nakRNR && !p.PSN.After(h.nak.psn):
+	case rec.nak.kind == nakRNR && !p.PSN.After(rec.nak.psn):
 		return sentAgain, CauseRNR
 	case h.flags&halfAckSeen != 0 && p.PSN.Before(h.acked) && !t.unanswered(h, p.PSN):
 		if id == ipidSilent && quick {
@@ -288,7 +290,7 @@ func (t *Tracker) judge(c *conn, d Direction, p *dissect.Packet, missing bool, i
 		return late, 0
 	case id == ipidSilent && quick:
 		return copied, 0
-	case quick && t.rare(c).stream[d].Reordered > 0:
+	case quick && t.rare(c).count(d).Reordered > 0:
 		return sentAgain, NumCauses // on a path that reorders, nothing says why
 	}
 	return sentAgain, CauseTimeout
@@ -296,16 +298,16 @@ func (t *Tracker) judge(c *conn, d Direction, p *dissect.Packet, missing bool, i
 
 // sameRun reports whether a packet goes on with the running resend: the next
 // PSN, or one a little further on where the packets between were lost.
-func (t *Tracker) sameRun(h *half, p *dissect.Packet) bool {
-	hole := p.PSN.Sub(h.resendNext)
-	return hole == 0 || hole > 0 && hole <= maxHole && h.nak.kind == nakNone
+func (rec *recovery) sameRun(p *dissect.Packet) bool {
+	hole := p.PSN.Sub(rec.next)
+	return hole == 0 || hole > 0 && hole <= maxHole && rec.nak.kind == nakNone
 }
 
 // holeInRun notes that a part of a resend is missing in its turn.
 func (t *Tracker) holeInRun(c *conn, d Direction, p *dissect.Packet) {
 	x := t.rare(c)
-	from := c.half[d].resendNext
-	x.stream[d].LostBeforeTap += uint64(p.PSN.Sub(from))
+	from := x.recovery[d].next
+	x.count(d).LostBeforeTap += uint64(p.PSN.Sub(from))
 	if len(x.gaps[d]) < maxGaps {
 		x.gaps[d] = append(x.gaps[d], gap{from: from, to: p.PSN, time: p.Time, frame: p.Number, again: true})
 	}
@@ -319,7 +321,8 @@ func (t *Tracker) endRun(c *conn, d Direction, p *dissect.Packet) {
 		return
 	}
 	h.flags &^= halfResending
-	if hole := p.PSN.Sub(h.resendNext); hole > 0 && hole <= maxHole && !h.resendNext.Before(h.acked) && !asks(p) {
+	rec := &t.extras[c.extras].recovery[d]
+	if hole := p.PSN.Sub(rec.next); hole > 0 && hole <= maxHole && !rec.next.Before(h.acked) && !asks(p) {
 		t.holeInRun(c, d, p)
 	}
 }
@@ -357,22 +360,21 @@ func (t *Tracker) quick(c *conn, d Direction) int64 {
 // resendRun takes the first packet of a run that is sent again: it says where
 // the loss was, and ends the NAK that it answers.
 func (t *Tracker) resendRun(c *conn, d Direction, p *dissect.Packet, m *Mark, cause Cause) {
-	h := &c.half[d]
-	x := t.rare(c)
+	rec := &t.rare(c).recovery[d]
 	switch cause {
 	case CauseRNR:
-		x.stream[d.Reverse()].RNRWait += duration(p.Time - h.nak.time)
+		t.rare(c).count(d.Reverse()).RNRWait += duration(p.Time - rec.nak.time)
 		t.checkRNRWait(c, d, p, m)
-		h.nak.kind = nakNone
+		rec.nak.kind = nakNone
 		t.report(findRetransmission, c, d, p, m, uint64(cause), uint64(p.PSN))
 	case CauseNAK:
-		if h.nak.psn == p.PSN {
-			t.turnRound(c, d, p.Time-h.nak.time)
+		if rec.nak.psn == p.PSN {
+			t.turnRound(c, d, p.Time-rec.nak.time)
 		}
-		h.nak.kind = nakNone
+		rec.nak.kind = nakNone
 		t.report(findRetransmission, c, d, p, m, uint64(cause), uint64(p.PSN))
 	case CauseTimeout:
-		t.report(findTimeout, c, d, p, m, uint64(p.PSN), uint64(p.Time-h.lastReq))
+		t.report(findTimeout, c, d, p, m, uint64(p.PSN), uint64(p.Time-c.half[d].lastReq))
 	case CauseSpurious:
 		if p.Op().Family != dissect.Read { // a READ has findings of its own
 			t.report(findSpurious, c, d, p, m, uint64(p.PSN))

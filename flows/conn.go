@@ -62,11 +62,6 @@ type half struct {
 	mtu       uint8 // path MTU code 1…5, 0 unknown
 	openCount uint16
 	maxOpen   uint16
-	// go-back-N: what comes next if the running resend goes on, and why it runs
-	resendNext dissect.PSN
-	resendRun  Cause
-	copyNext   dissect.PSN // with halfCopied: the PSN behind the newest request
-	nak        lastNAK
 }
 
 type halfFlags uint16
@@ -74,7 +69,7 @@ type halfFlags uint16
 const (
 	halfRequests  halfFlags = 1 << iota // a request was seen
 	halfResponses                       // an answer was seen
-	halfResending                       // resendNext is valid
+	halfResending                       // recovery.next is valid
 	halfSpanOpen                        // the newest READ's span is not known for want of the MTU
 	halfDead                            // a fatal NAK, or presumed retry exhaustion
 	halfAckSeen                         // acked is from an answer
@@ -84,7 +79,16 @@ const (
 	halfCopied                          // the newest request was taken for a copy
 )
 
-// lastNAK is the newest NAK or RNR NAK that no resend has answered yet.
+// recovery is what a requester that had to go back is at.
+type recovery struct {
+	next     dissect.PSN // with halfResending: what comes next if the running resend goes on
+	cause    Cause       // of that resend
+	copyNext dissect.PSN // with halfCopied: the PSN behind the newest request
+	nak      lastNAK
+}
+
+// lastNAK is the newest NAK or RNR NAK. Its kind is nakNone once a resend has
+// answered it.
 type lastNAK struct {
 	psn   dissect.PSN
 	kind  nakKind

@@ -8,28 +8,33 @@ import (
 
 // extras is what only some connections need.
 type extras struct {
-	why    string
-	stream [2]rareCounters
-	gaps   [2][]gap // by the direction of the requests
-	ghosts [2]ghost // answers beyond what was seen, held until their requests come or do not
-	hold   []heldPacket
-	seek   seeker
-	steps  [2][]StateStep // by end; only what a handshake or a failure proves
-	neg    [2]Negotiated  // by end
-	lat    [2]*latency    // by the direction of the requests
-	dscps  [2][]uint8
-	ports  [2][]uint16
-	origs  [2][]atomicAnswer // the newest atomic answers, for comparison with replays
+	why      string
+	counters [2]*Stream  // made on first need; see count
+	recovery [2]recovery // by the direction of the requests
+	gaps     [2][]gap    // by the direction of the requests
+	ghosts   [2]ghost    // answers beyond what was seen, held until their requests come or do not
+	hold     []heldPacket
+	seek     seeker
+	steps    [2][]StateStep // by end; only what a handshake or a failure proves
+	neg      [2]Negotiated  // by end
+	lat      [2]*latency    // by the direction of the requests
+	dscps    [2][]uint8
+	ports    [2][]uint16
+	origs    [2][]atomicAnswer // the newest atomic answers, for comparison with replays
 
 	candidates  []QPName
 	serviceID   uint64
 	established int64
 }
 
-// rareCounters are counters that most streams never need. The first four
-// belong to the requester of the stream, or to both of its roles.
-type rareCounters struct {
-	Stream
+// count returns the counters of a stream that most streams never need. Those
+// of its requests belong to the requester that sends in direction d, those of
+// answers to the responder that does.
+func (x *extras) count(d Direction) *Stream {
+	if x.counters[d] == nil {
+		x.counters[d] = &Stream{}
+	}
+	return x.counters[d]
 }
 
 func (t *Tracker) extrasOf(c *conn) *extras {

@@ -73,15 +73,16 @@ func (l *latency) summary() Latency {
 const maxHistograms = 16 << 10
 
 func (t *Tracker) histogram(c *conn, d Direction) *latency {
-	x := t.rare(c)
-	if x.lat[d] == nil {
-		if t.histograms >= maxHistograms {
-			return nil
-		}
-		t.histograms++
-		x.lat[d] = &latency{}
+	if x := t.extrasOf(c); x != nil && x.lat[d] != nil {
+		return x.lat[d]
 	}
-	return x.lat[d]
+	if t.histograms >= maxHistograms {
+		return nil
+	}
+	t.histograms++
+	l := &latency{}
+	t.rare(c).lat[d] = l
+	return l
 }
 
 func (t *Tracker) recordLatency(c *conn, d Direction, ns int64, upper bool) {

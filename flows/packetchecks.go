@@ -25,7 +25,7 @@ func (t *Tracker) damaged(p *dissect.Packet, l *lookup, m *Mark) {
 		if ref := t.idx.find(t, &l.key, l.hash); ref != 0 {
 			c := t.conn(ref.slot())
 			m.Conn, m.Direction = c.id, ref.direction()
-			t.rare(c).stream[ref.direction()].BadICRC++
+			t.rare(c).count(ref.direction()).BadICRC++
 			t.reportAt(findBadICRC, c, ref.direction(), p.Number, p.Time, uint64(p.PSN))
 			return
 		}
@@ -134,9 +134,9 @@ const rnrSlack = 100_000
 
 // checkRNRWait compares the wait behind an RNR NAK with its timer.
 func (t *Tracker) checkRNRWait(c *conn, d Direction, p *dissect.Packet, m *Mark) {
-	h := &c.half[d]
-	asked := int64(dissect.RNRTimer(h.nak.timer))
-	if waited := p.Time - h.nak.time; waited+rnrSlack < asked {
+	rec := &t.rare(c).recovery[d]
+	asked := int64(dissect.RNRTimer(rec.nak.timer))
+	if waited := p.Time - rec.nak.time; waited+rnrSlack < asked {
 		t.report(findRNREarly, c, d, p, m, uint64(max(waited, 0)), uint64(asked))
 	}
 }
@@ -192,5 +192,5 @@ func (t *Tracker) checkMSN(c *conn, r Direction, p *dissect.Packet, m *Mark) {
 // is missing, none was refused.
 func (t *Tracker) clean(c *conn, r Direction) bool {
 	x := t.extrasOf(c)
-	return x == nil || len(x.gaps[r]) == 0 && x.stream[r].CaptureLost == 0 && c.half[r].flags&(halfDead|halfMidStart) == 0
+	return x == nil || len(x.gaps[r]) == 0 && x.count(r).CaptureLost == 0 && c.half[r].flags&(halfDead|halfMidStart) == 0
 }

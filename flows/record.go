@@ -66,7 +66,9 @@ func (t *Tracker) streamRecord(c *conn, d Direction) Stream {
 	s := &c.stream[d]
 	var r Stream
 	if x := t.extrasOf(c); x != nil {
-		r = x.stream[d].Stream
+		if x.counters[d] != nil {
+			r = *x.counters[d]
+		}
 		r.DSCP = slices.Clone(x.dscps[d])
 		r.SrcPorts = len(x.ports[d])
 		r.Latency = x.lat[d].summary()

@@ -72,7 +72,9 @@ func (t *Tracker) jump(c *conn, d Direction, p *dissect.Packet, m *Mark, diff in
 	t.settleHalf(c, d)
 	h.first, h.next, h.acked = p.PSN, p.PSN, p.PSN
 	h.flags &^= halfAckSeen | halfMSN | halfResending | halfSpanOpen
-	h.nak = lastNAK{}
+	if x := t.extrasOf(c); x != nil {
+		x.recovery[d].nak = lastNAK{}
+	}
 	m.PSNOffset = 0
 	t.inOrder(c, d, p, m)
 }
@@ -329,12 +331,12 @@ func (t *Tracker) datagram(c *conn, d Direction, p *dissect.Packet, m *Mark) {
 		t.openGap(c, d, h.next, p, m)
 	case diff < 0 && diff >= -maxJump:
 		if t.fillGap(c, d, p.PSN) {
-			t.rare(c).stream[d].Reordered++
+			t.rare(c).count(d).Reordered++
 			m.Bits |= MarkReordered
 			break
 		}
-		t.rare(c).stream[d].NetworkDuplicates++
-		t.rare(c).stream[d].Duplicates++
+		t.rare(c).count(d).NetworkDuplicates++
+		t.rare(c).count(d).Duplicates++
 		m.Bits |= MarkDuplicate
 		h.lastReq = p.Time
 		return

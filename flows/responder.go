@@ -66,7 +66,7 @@ func (t *Tracker) countSyndrome(c *conn, d Direction, p *dissect.Packet, m *Mark
 		c.stream[d].acks++
 	case dissect.KindRNR:
 		m.Bits |= MarkRNR
-		t.rare(c).stream[d].RNRNAKs++
+		t.rare(c).count(d).RNRNAKs++
 		t.report(findRNR, c, d, p, m, uint64(p.PSN), uint64(p.Syndrome.Value()))
 		if dissect.RNRTimer(p.Syndrome.Value()) > longRNR {
 			t.report(findRNRLong, c, d, p, m, uint64(p.Syndrome.Value()))
@@ -74,13 +74,13 @@ func (t *Tracker) countSyndrome(c *conn, d Direction, p *dissect.Packet, m *Mark
 	case dissect.KindNAK:
 		m.Bits |= MarkNAK
 		if code := p.Syndrome.NAK(); code < dissect.NumNAKCodes {
-			t.rare(c).stream[d].NAKs[code]++
+			t.rare(c).count(d).NAKs[code]++
 		} else {
-			t.rare(c).stream[d].ReservedSyndromes++
+			t.rare(c).count(d).ReservedSyndromes++
 			t.report(findReservedSyndrome, c, d, p, m, uint64(p.Syndrome))
 		}
 	default:
-		t.rare(c).stream[d].ReservedSyndromes++
+		t.rare(c).count(d).ReservedSyndromes++
 		t.report(findReservedSyndrome, c, d, p, m, uint64(p.Syndrome))
 	}
 }
@@ -169,12 +169,13 @@ func (t *Tracker) nak(c *conn, r Direction, p *dissect.Packet, m *Mark) {
 // not arrive, and this tap says whether it came past here.
 func (t *Tracker) sequenceNAK(c *conn, r Direction, p *dissect.Packet, m *Mark) {
 	h := &c.half[r]
-	repeated := h.nak.kind == nakSequence && h.nak.psn == p.PSN
-	behindRNR := h.nak.kind == nakRNR && !h.nak.psn.After(p.PSN)
+	rec := &t.rare(c).recovery[r]
+	repeated := rec.nak.kind == nakSequence && rec.nak.psn == p.PSN
+	behindRNR := rec.nak.kind == nakRNR && !rec.nak.psn.After(p.PSN)
 	if behindRNR {
 		return // what was in flight behind a refused message: one episode
 	}
-	h.nak = lastNAK{psn: p.PSN, kind: nakSequence, time: p.Time, frame: p.Number}
+	rec.nak = lastNAK{psn: p.PSN, kind: nakSequence, time: p.Time, frame: p.Number}
 	if repeated {
 		return
 	}
@@ -184,14 +185,14 @@ func (t *Tracker) sequenceNAK(c *conn, r Direction, p *dissect.Packet, m *Mark) 
 		return
 	}
 	if p.PSN.Before(h.next) {
-		t.rare(c).stream[r].LostBehindTap++
+		t.rare(c).count(r).LostBehindTap++
 		t.report(findLostBehindTap, c, r, p, m, uint64(p.PSN))
 	}
 }
 
 func (t *Tracker) rnr(c *conn, r Direction, p *dissect.Packet, m *Mark) {
-	h := &c.half[r]
-	h.nak = lastNAK{psn: p.PSN, kind: nakRNR, timer: p.Syndrome.Value(), time: p.Time, frame: p.Number}
+	rec := &t.rare(c).recovery[r]
+	rec.nak = lastNAK{psn: p.PSN, kind: nakRNR, timer: p.Syndrome.Value(), time: p.Time, frame: p.Number}
 }
 
 // atomicAnswer settles an atomic.
@@ -275,7 +276,7 @@ func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark,
 		f.Seen += uint64(p.PayloadLen())
 	case diff > 0:
 		m.Bits |= MarkAfterGap
-		t.rare(c).stream[d].OutOfOrder++
+		t.rare(c).count(d).OutOfOrder++
 		f.missing += uint32(diff)
 		f.respMax = p.PSN.Add(1)
 		f.Seen += uint64(p.PayloadLen())
@@ -283,10 +284,10 @@ func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark,
 	case f.missing > 0 && p.PSN == f.respNext:
 		if f.resumes > 0 {
 			m.Bits |= MarkRetransmission
-			t.rare(c).stream[d].RetransmittedPackets++
+			t.rare(c).count(d).RetransmittedPackets++
 		} else {
 			m.Bits |= MarkReordered
-			t.rare(c).stream[d].Reordered++
+			t.rare(c).count(d).Reordered++
 		}
 		f.missing--
 		f.toldLost = min(f.toldLost, f.missing)
@@ -321,7 +322,7 @@ func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark,
 
 // repeatedResponse counts an answer that was seen before.
 func (t *Tracker) repeatedResponse(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipidVerdict) {
-	s := &t.rare(c).stream[d]
+	s := t.rare(c).count(d)
 	if id == ipidCopy {
 		s.NetworkDuplicates++
 		m.Bits |= MarkDuplicate
@@ -335,7 +336,7 @@ func (t *Tracker) repeatedResponse(c *conn, d Direction, p *dissect.Packet, m *M
 // resumeRead takes a READ request inside the span of one that is not answered
 // in full: the same message, asking for the rest.
 func (t *Tracker) resumeRead(c *conn, d Direction, f *inflight, p *dissect.Packet, m *Mark, cause Cause) {
-	s := &t.rare(c).stream[d.Reverse()]
+	s := t.rare(c).count(d.Reverse())
 	switch {
 	case f.missing > f.toldLost:
 		s.LostBeforeTap += uint64(f.missing - f.toldLost)

@@ -39,7 +39,7 @@ func (t *Tracker) checkStorm(c *conn, d Direction) {
 	if x == nil {
 		return
 	}
-	rnrs, requests := x.stream[d.Reverse()].RNRNAKs, c.stream[d].packets
+	rnrs, requests := x.count(d.Reverse()).RNRNAKs, c.stream[d].packets
 	if rnrs >= stormRNRs && rnrs*stormShare >= requests {
 		s := &c.stream[d]
 		t.reportAt(findRNRStorm, c, d.Reverse(), c.half[d].respFrame, s.lastSeen, rnrs, requests, uint64(s.lastSeen-s.firstSeen))

@@ -154,8 +154,8 @@ func (t *Tracker) exhausted(c *conn, d Direction) Status {
 			t.stepAt(c, d, StateError, f.LastFrame, f.LastSent, "retries, then silence", true)
 			return StatusRetryExc
 		}
-	case f.flags&haveRNR != 0 && h.nak.kind == nakRNR:
-		if wait := int64(dissect.RNRTimer(h.nak.timer)); t.now-h.nak.time > 4*wait && wait > 0 {
+	case f.flags&haveRNR != 0 && x.recovery[d].nak.kind == nakRNR:
+		if wait := int64(dissect.RNRTimer(x.recovery[d].nak.timer)); t.now-x.recovery[d].nak.time > 4*wait && wait > 0 {
 			h.flags |= halfDead
 			t.reportAt(findRNRExhausted, c, d, f.LastFrame, f.LastSent, uint64(f.FirstPSN), uint64(f.round), 0)
 			t.stepAt(c, d, StateError, f.LastFrame, f.LastSent, "RNR retries, then silence", true)

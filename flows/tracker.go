@@ -220,7 +220,7 @@ func (t *Tracker) track(c *conn, d Direction, p *dissect.Packet, frame []byte, m
 	s.payload += uint64(p.PayloadLen())
 	c.flags |= connUsed
 	if m.Bits&MarkCE != 0 {
-		t.rare(c).stream[d].ECNCE++
+		t.rare(c).count(d).ECNCE++
 	}
 	if s.dscp != p.DSCP() || s.srcPort != p.SrcPort {
 		t.attributes(c, d, p)
@@ -228,7 +228,7 @@ func (t *Tracker) track(c *conn, d Direction, p *dissect.Packet, frame []byte, m
 	id := judgeIPID(s, p, first)
 	switch op := p.Op(); {
 	case op.Family == dissect.Congestion:
-		t.rare(c).stream[d].CNPs++
+		t.rare(c).count(d).CNPs++
 	case op.Role == dissect.Request:
 		m.Bits |= MarkRequest
 		t.request(c, d, p, frame, m, id)
