@@ -47,26 +47,25 @@ func (d *Decoder) Decode(link LinkType, frame []byte, wireLen int, p *Packet) {
 	p.Proto, p.ICRC, p.Fragment, p.problems = ProtoOther, ICRCUnchecked, false, 0
 	p.payload, p.payloadLen, p.PadCount = 0, 0, 0
 	p.end = uint32(wireLen)
-	c := cursor{p, frame, d}
 	switch link {
 	case LinkEthernet:
-		c.ethernet(0)
+		d.ethernet(p, frame, 0)
 	case LinkLinuxSLL:
-		if c.has(LayerSLL, 0, 16) {
-			c.etherType(be16(frame[14:]), 16)
+		if p.has(frame, LayerSLL, 0, 16) {
+			d.etherType(p, frame, be16(frame[14:]), 16)
 		}
 	case LinkLinuxSLL2:
-		if c.has(LayerSLL2, 0, 20) {
-			c.etherType(be16(frame[0:]), 20)
+		if p.has(frame, LayerSLL2, 0, 20) {
+			d.etherType(p, frame, be16(frame[0:]), 20)
 		}
 	case LinkNull, LinkLoop:
-		if c.has(LayerNull, 0, 4) {
-			c.rawIP(4)
+		if p.has(frame, LayerNull, 0, 4) {
+			d.rawIP(p, frame, 4)
 		}
 	case LinkRaw, LinkRawBSD, LinkRawOpenBSD, LinkIPv4, LinkIPv6:
-		c.rawIP(0)
+		d.rawIP(p, frame, 0)
 	case LinkInfiniBand:
-		c.lrh(0)
+		p.lrh(frame, 0)
 	default:
 		p.note(ProblemLinkType, 0)
 	}
@@ -75,106 +74,97 @@ func (d *Decoder) Decode(link LinkType, frame []byte, wireLen int, p *Packet) {
 	}
 }
 
-// cursor is the walk down one frame.
-type cursor struct {
-	p *Packet
-	b []byte
-	d *Decoder
-}
-
 // has records a layer at an offset if n bytes of it are there, else a problem.
-func (c *cursor) has(l Layer, off, n int) bool {
-	if off+n > len(c.b) {
-		c.short(off)
+func (p *Packet) has(b []byte, l Layer, off, n int) bool {
+	if off+n > len(b) {
+		p.short(b, off)
 		return false
 	}
-	c.p.layers |= 1 << l
-	c.p.off[l] = uint16(off)
+	p.layers |= 1 << l
+	p.off[l] = uint16(off)
 	return true
 }
 
 // short records that the frame has too few bytes at off: the capture's doing
 // where it cut the frame, else the frame's own.
-func (c *cursor) short(off int) {
-	if len(c.b) < int(c.p.WireLen) {
-		c.p.note(ProblemCut, off)
+func (p *Packet) short(b []byte, off int) {
+	if len(b) < int(p.WireLen) {
+		p.note(ProblemCut, off)
 	} else {
-		c.p.note(ProblemShort, off)
+		p.note(ProblemShort, off)
 	}
 }
 
-func (c *cursor) ethernet(off int) {
-	if c.has(LayerEthernet, off, 14) {
-		c.etherType(be16(c.b[off+12:]), off+14)
+func (d *Decoder) ethernet(p *Packet, b []byte, off int) {
+	if p.has(b, LayerEthernet, off, 14) {
+		d.etherType(p, b, be16(b[off+12:]), off+14)
 	}
 }
 
 // etherType goes on with what an EtherType announces at off.
-func (c *cursor) etherType(t uint16, off int) {
-	p := c.p
+func (d *Decoder) etherType(p *Packet, b []byte, t uint16, off int) {
 	switch t {
 	case etherIPv4:
-		c.ipv4(off)
+		d.ipv4(p, b, off)
 	case etherIPv6:
-		c.ipv6(off)
+		d.ipv6(p, b, off)
 	case etherVLAN, etherQinQ, etherQinQOld:
 		switch {
 		case !p.Has(LayerVLAN):
-			if !c.has(LayerVLAN, off, 4) {
+			if !p.has(b, LayerVLAN, off, 4) {
 				return
 			}
-			p.VLANTag = be16(c.b[off:])
+			p.VLANTag = be16(b[off:])
 		case !p.Has(LayerVLAN2):
-			if !c.has(LayerVLAN2, off, 4) {
+			if !p.has(b, LayerVLAN2, off, 4) {
 				return
 			}
-		case off+4 > len(c.b):
-			c.short(off)
+		case off+4 > len(b):
+			p.short(b, off)
 			return
 		}
-		c.etherType(be16(c.b[off+2:]), off+4)
+		d.etherType(p, b, be16(b[off+2:]), off+4)
 	case etherRoCEv1:
-		if c.grh(off) {
+		if p.grh(b, off) {
 			p.Proto = ProtoRoCEv1
-			c.bth(off + 40)
+			p.bth(b, off+40)
 		}
 	case etherMACControl:
-		c.macControl(off)
+		p.macControl(b, off)
 	}
 }
 
 // rawIP goes on by the version nibble.
-func (c *cursor) rawIP(off int) {
-	if off >= len(c.b) {
-		c.short(off)
+func (d *Decoder) rawIP(p *Packet, b []byte, off int) {
+	if off >= len(b) {
+		p.short(b, off)
 		return
 	}
-	switch c.b[off] >> 4 {
+	switch b[off] >> 4 {
 	case 4:
-		c.ipv4(off)
+		d.ipv4(p, b, off)
 	case 6:
-		c.ipv6(off)
+		d.ipv6(p, b, off)
 	default:
-		c.p.note(ProblemIPVersion, off)
+		p.note(ProblemIPVersion, off)
 	}
 }
 
 // setEnd notes where the network layer ends by its own length.
-func (c *cursor) setEnd(off, end int) {
-	if wire := int(c.p.WireLen); end > wire {
-		c.p.note(ProblemIPLength, off)
+func (p *Packet) setEnd(off, end int) {
+	if wire := int(p.WireLen); end > wire {
+		p.note(ProblemIPLength, off)
 		end = wire
 	}
-	c.p.end = uint32(end)
+	p.end = uint32(end)
 }
 
-func (c *cursor) ipv4(off int) {
-	p := c.p
-	if off+20 > len(c.b) {
-		c.short(off)
+func (d *Decoder) ipv4(p *Packet, b []byte, off int) {
+	if off+20 > len(b) {
+		p.short(b, off)
 		return
 	}
-	h := IPv4(c.b[off : off+20 : off+20])
+	h := IPv4(b[off : off+20 : off+20])
 	if h[0]>>4 != 4 {
 		p.note(ProblemIPVersion, off)
 		return
@@ -192,7 +182,7 @@ func (c *cursor) ipv4(off int) {
 		p.note(ProblemIPHeader, off)
 		return
 	}
-	c.setEnd(off, off+total)
+	p.setEnd(off, off+total)
 	frag := be16(h[6:])
 	if frag&0x3FFF != 0 {
 		p.note(ProblemFragment, off+6)
@@ -201,37 +191,36 @@ func (c *cursor) ipv4(off int) {
 			return
 		}
 	}
-	c.transport(h[9], off+hlen)
+	d.transport(p, b, h[9], off+hlen)
 }
 
-func (c *cursor) ipv6(off int) {
-	p := c.p
-	if !c.ipv6Header(LayerIPv6, off) {
+func (d *Decoder) ipv6(p *Packet, b []byte, off int) {
+	if !p.ipv6Header(b, LayerIPv6, off) {
 		return
 	}
-	next := c.b[off+6]
+	next := b[off+6]
 	off += 40
 	for range maxExtensions {
 		switch next {
 		case 0, 43, 60: // hop-by-hop, routing, destination options
-			if off+8 > len(c.b) {
-				c.short(off)
+			if off+8 > len(b) {
+				p.short(b, off)
 				return
 			}
-			next, off = c.b[off], off+8+int(c.b[off+1])*8
+			next, off = b[off], off+8+int(b[off+1])*8
 		case 51: // authentication header: length in 4-byte words, less 2
-			if off+8 > len(c.b) {
-				c.short(off)
+			if off+8 > len(b) {
+				p.short(b, off)
 				return
 			}
-			next, off = c.b[off], off+8+int(c.b[off+1])*4
+			next, off = b[off], off+8+int(b[off+1])*4
 		case 44:
-			if off+8 > len(c.b) {
-				c.short(off)
+			if off+8 > len(b) {
+				p.short(b, off)
 				return
 			}
-			next = c.b[off]
-			if frag := be16(c.b[off+2:]); frag&^6 != 0 { // an atomic fragment is whole
+			next = b[off]
+			if frag := be16(b[off+2:]); frag&^6 != 0 { // an atomic fragment is whole
 				p.note(ProblemFragment, off)
 				if frag&^7 != 0 {
 					p.Fragment = true
@@ -240,7 +229,7 @@ func (c *cursor) ipv6(off int) {
 			}
 			off += 8
 		default:
-			c.transport(next, off)
+			d.transport(p, b, next, off)
 			return
 		}
 	}
@@ -249,13 +238,12 @@ func (c *cursor) ipv6(off int) {
 
 // ipv6Header reads an IPv6 header or a GRH, which share their layout
 // (IBA 8.3).
-func (c *cursor) ipv6Header(l Layer, off int) bool {
-	p := c.p
-	if off+40 > len(c.b) {
-		c.short(off)
+func (p *Packet) ipv6Header(b []byte, l Layer, off int) bool {
+	if off+40 > len(b) {
+		p.short(b, off)
 		return false
 	}
-	h := c.b[off : off+40 : off+40]
+	h := b[off : off+40 : off+40]
 	if h[0]>>4 != 6 {
 		p.note(ProblemIPVersion, off)
 		return false
@@ -268,37 +256,36 @@ func (c *cursor) ipv6Header(l Layer, off int) bool {
 	if n == 0 && l == LayerIPv6 { // jumbogram or segmentation offload
 		n = int(p.WireLen) - off - 40
 	}
-	c.setEnd(off, off+40+n)
+	p.setEnd(off, off+40+n)
 	return true
 }
 
-func (c *cursor) grh(off int) bool {
-	if !c.ipv6Header(LayerGRH, off) {
+func (p *Packet) grh(b []byte, off int) bool {
+	if !p.ipv6Header(b, LayerGRH, off) {
 		return false
 	}
-	if c.b[off+6] != nextHeaderIBA {
-		c.p.note(ProblemNextHeader, off+6)
+	if b[off+6] != nextHeaderIBA {
+		p.note(ProblemNextHeader, off+6)
 		return false
 	}
 	return true
 }
 
 // transport goes on with an IP protocol number.
-func (c *cursor) transport(proto uint8, off int) {
+func (d *Decoder) transport(p *Packet, b []byte, proto uint8, off int) {
 	switch proto {
 	case protoUDP:
-		c.udp(off)
+		d.udp(p, b, off)
 	case protoTCP:
-		c.tcp(off)
+		p.tcp(b, off)
 	}
 }
 
-func (c *cursor) udp(off int) {
-	p := c.p
-	if !c.has(LayerUDP, off, 8) {
+func (d *Decoder) udp(p *Packet, b []byte, off int) {
+	if !p.has(b, LayerUDP, off, 8) {
 		return
 	}
-	h := c.b[off : off+8 : off+8]
+	h := b[off : off+8 : off+8]
 	p.SrcPort, p.DstPort = be16(h), be16(h[2:])
 	p.payload = uint32(off + 8)
 	n := int(be16(h[4:]))
@@ -315,13 +302,13 @@ func (c *cursor) udp(off int) {
 		p.payloadLen = e - p.payload
 		p.layers |= 1 << LayerPayload
 	}
-	port := c.d.Port
+	port := d.Port
 	if port == 0 {
 		port = PortRoCEv2
 	}
 	if p.DstPort == port {
 		p.Proto = ProtoRoCEv2
-		c.bth(off + 8)
+		p.bth(b, off+8)
 	}
 }
 
@@ -334,12 +321,11 @@ func (p *Packet) fragmented() bool {
 	return false
 }
 
-func (c *cursor) tcp(off int) {
-	p := c.p
-	if !c.has(LayerTCP, off, 20) {
+func (p *Packet) tcp(b []byte, off int) {
+	if !p.has(b, LayerTCP, off, 20) {
 		return
 	}
-	h := TCP(c.b[off : off+20 : off+20])
+	h := TCP(b[off : off+20 : off+20])
 	p.Proto = ProtoTCP
 	p.SrcPort, p.DstPort = be16(h), be16(h[2:])
 	p.TCPSeq, p.TCPAck, p.TCPFlags = be32(h[4:]), be32(h[8:]), h[13]
@@ -357,39 +343,37 @@ func (c *cursor) tcp(off int) {
 
 // lrh decodes a native InfiniBand packet (IBA 7.7): local route header, with
 // or without a GRH.
-func (c *cursor) lrh(off int) {
-	p := c.p
-	if !c.has(LayerLRH, off, 8) {
+func (p *Packet) lrh(b []byte, off int) {
+	if !p.has(b, LayerLRH, off, 8) {
 		return
 	}
-	h := LRH(c.b[off : off+8 : off+8])
+	h := LRH(b[off : off+8 : off+8])
 	p.Proto = ProtoInfiniBand
 	p.Src, p.Dst = Addr{Lo: uint64(h.SLID())}, Addr{Lo: uint64(h.DLID())}
 	p.TrafficClass, p.HopLimit, p.IPID = 0, 0, 0
 	if n := int(h.PktLen()) * 4; n >= 8 {
-		c.setEnd(off, off+n)
+		p.setEnd(off, off+n)
 	}
 	switch h.LNH() {
 	case 2:
-		c.bth(off + 8)
+		p.bth(b, off+8)
 	case 3:
-		if c.grh(off + 8) {
-			c.bth(off + 48)
+		if p.grh(b, off+8) {
+			p.bth(b, off+48)
 		}
 	}
 }
 
 // bth decodes the transport headers at off, with the packet ending at p.end.
-func (c *cursor) bth(off int) {
-	p := c.p
+func (p *Packet) bth(b []byte, off int) {
 	p.layers &^= 1 << LayerPayload
 	p.payload, p.payloadLen = uint32(off), 0
-	if off+12 > len(c.b) || off+12 > int(p.end) {
+	if off+12 > len(b) || off+12 > int(p.end) {
 		p.problems |= problemHeadersCut
-		c.short(off)
+		p.short(b, off)
 		return
 	}
-	h := c.b[off : off+12 : off+12]
+	h := b[off : off+12 : off+12]
 	op := &opTable[h[0]]
 	p.layers |= 1<<LayerBTH | op.Layers
 	p.off[LayerBTH] = uint16(off)
@@ -416,32 +400,31 @@ func (c *cursor) bth(off int) {
 		}
 		return
 	}
-	if pay > len(c.b) {
+	if pay > len(b) {
 		p.problems |= problemHeadersCut
-		c.short(off)
+		p.short(b, off)
 	}
-	c.extensions(op, off)
+	p.extensions(b, op, off)
 	switch {
 	case fragmented:
 		p.payloadLen = uint32(end - pay)
 	case pay+ICRCSize > end:
 		p.note(ProblemNoICRC, pay)
 	default:
-		c.payload(op, pay, int(h[1]>>4&3))
+		p.settle(b, op, pay, int(h[1]>>4&3))
 	}
 }
 
 // extensions copies the values of those extension headers that are whole; it
 // takes the others off the packet's layers.
-func (c *cursor) extensions(op *OpInfo, bth int) {
-	p := c.p
+func (p *Packet) extensions(b []byte, op *OpInfo, bth int) {
 	for _, l := range op.Headers {
 		o := bth + int(op.offset[l-numBaseLayers])
-		if o+layerInfo[l].size > len(c.b) {
+		if o+layerInfo[l].size > len(b) {
 			p.layers &^= 1 << l
 			continue
 		}
-		h := c.b[o:]
+		h := b[o:]
 		switch l {
 		case LayerRETH:
 			_ = h[15]
@@ -464,10 +447,9 @@ func (c *cursor) extensions(op *OpInfo, bth int) {
 	}
 }
 
-// payload settles payload, pad and ICRC of a packet whose end is known and
+// settle finds payload, pad and ICRC of a packet whose end is known and
 // leaves room for the ICRC.
-func (c *cursor) payload(op *OpInfo, pay, pad int) {
-	p := c.p
+func (p *Packet) settle(b []byte, op *OpInfo, pay, pad int) {
 	n := int(p.end) - 4 - pay
 	if pad > n {
 		p.note(ProblemPad, int(p.off[LayerBTH])+1)
@@ -494,7 +476,7 @@ func (c *cursor) payload(op *OpInfo, pay, pad int) {
 			p.note(ProblemPayload, pay)
 		}
 	}
-	if op.Transport == UD && p.DestQP <= 1 && pay <= len(c.b) {
-		c.mad(pay)
+	if op.Transport == UD && p.DestQP <= 1 && pay <= len(b) {
+		p.mad(b, pay)
 	}
 }

@@ -36,35 +36,34 @@ func (p *Packet) MACControl(frame []byte) MACControl {
 	return frame[p.off[LayerMACControl]:]
 }
 
-func (c *cursor) macControl(off int) {
-	if !c.has(LayerMACControl, off, 2) {
+func (p *Packet) macControl(b []byte, off int) {
+	if !p.has(b, LayerMACControl, off, 2) {
 		return
 	}
-	p := c.p
-	h := MACControl(c.b[off:])
+	h := MACControl(b[off:])
 	switch h.Opcode() {
 	case MACControlPause:
 		p.Proto = ProtoPause
 		if len(h) < 4 {
-			c.pauseShort(off)
+			p.pauseShort(b, off)
 		}
 	case MACControlPFC:
 		p.Proto = ProtoPause
 		switch {
 		case len(h) < 20:
-			c.pauseShort(off)
+			p.pauseShort(b, off)
 		case h[2] != 0: // the vector's high byte is reserved
 			p.note(ProblemPauseFrame, off+2)
 		}
 	}
 }
 
-func (c *cursor) pauseShort(off int) {
-	if len(c.b) < int(c.p.WireLen) {
-		c.p.note(ProblemCut, off)
+func (p *Packet) pauseShort(b []byte, off int) {
+	if len(b) < int(p.WireLen) {
+		p.note(ProblemCut, off)
 		return
 	}
-	c.p.note(ProblemPauseFrame, off)
+	p.note(ProblemPauseFrame, off)
 }
 
 var macControlFields = append([]Field{

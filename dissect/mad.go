@@ -176,26 +176,25 @@ func (p *Packet) MAD(frame []byte) MAD {
 
 // mad names the layers of a management datagram, the payload at off. The
 // layers of its data are only there where the datagram has its full length.
-func (c *cursor) mad(off int) {
-	p := c.p
+func (p *Packet) mad(b []byte, off int) {
 	if p.payloadLen != madSize {
 		p.note(ProblemMAD, off)
 	}
 	if p.payloadLen < madHeaderSize {
 		return
 	}
-	if off+madHeaderSize > len(c.b) {
-		c.short(off)
+	if off+madHeaderSize > len(b) {
+		p.short(b, off)
 		return
 	}
 	p.layers |= 1 << LayerMAD
-	h := MAD(c.b[off : off+madHeaderSize])
+	h := MAD(b[off : off+madHeaderSize])
 	if p.payloadLen < madSize || h.Class() != ClassCM || p.DestQP != 1 {
 		return
 	}
 	if l := CMAttribute(h.Attribute()).Layer(); l != LayerMAD {
 		p.layers |= 1 << l
-		if serviceIDOf(l, c.b[off+madHeaderSize:]).IsIPCM() {
+		if serviceIDOf(l, b[off+madHeaderSize:]).IsIPCM() {
 			p.layers |= 1 << LayerIPCM
 		}
 	}
