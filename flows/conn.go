@@ -13,8 +13,7 @@ type conn struct {
 	end       [2]endpoint
 	half      [2]half   // by the direction of its requests
 	stream    [2]stream // by direction
-	firstSeen int64
-	firstNum  uint64
+	firstNum  uint64    // its first frame
 }
 
 type connFlags uint16
@@ -47,11 +46,10 @@ type half struct {
 	next      dissect.PSN // one behind the highest request seen
 	acked     dissect.PSN // everything before it is acknowledged
 	lastReq   int64       // time of the newest request, resends included
-	lastResp  int64
-	reqFrame  uint64 // first request: the requester is in RTS
-	respFrame uint64 // first answer: the responder is at least in RTR
-	index     uint32 // messages begun
-	head      uint32 // oldest open message in Tracker.open; 0 = none
+	reqFrame  uint64      // first request: the requester is in RTS
+	respFrame uint64      // first answer: the responder is at least in RTR
+	index     uint32      // messages begun
+	head      uint32      // oldest open message in Tracker.open; 0 = none
 	tail      uint32
 	sending   uint32         // the message that is not yet sent whole
 	msn       dissect.MSN    // when nothing was open last

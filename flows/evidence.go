@@ -201,7 +201,7 @@ func (t *Tracker) announcedStream(p *dissect.Packet, dst endpoint) streamRef {
 	a.slot, c = t.newConn()
 	c.transport = p.Op().Transport
 	c.end = [2]endpoint{{a.A.Addr, a.A.QPN, dst.vlan}, {a.B.Addr, a.B.QPN, dst.vlan}}
-	c.firstSeen, c.firstNum = p.Time, p.Number
+	c.firstNum = p.Number
 	t.fromAnnouncement(c, a)
 	t.enter(a.slot, AToB)
 	if c.end[0] != c.end[1] {
@@ -285,7 +285,8 @@ func (t *Tracker) announcedWithoutData() {
 		a.slot, c = t.newConn()
 		c.transport = a.Transport
 		c.end = [2]endpoint{{a.A.Addr, a.A.QPN, int16(a.A.VLAN)}, {a.B.Addr, a.B.QPN, int16(a.B.VLAN)}}
-		c.firstSeen, c.firstNum = a.Time, a.Frame
+		c.firstNum = a.Frame
+		t.rare(c).announced = a.Time
 		c.flags |= connClosed // not in the index
 		t.fromAnnouncement(c, a)
 	}

@@ -25,6 +25,7 @@ type extras struct {
 	candidates  []QPName
 	serviceID   uint64
 	established int64
+	announced   int64 // when a handshake named a connection that never had a packet
 }
 
 // count returns the counters of a stream that most streams never need. Those

@@ -136,7 +136,7 @@ func (t *Tracker) account(c *conn, d Direction, f *inflight) {
 			s.completed++
 		}
 	} else {
-		m := t.rare(c).count(d).Messages[f.Op]
+		m := &t.rare(c).count(d).Messages[f.Op]
 		m.Count++
 		m.Bytes += f.Bytes
 		switch {

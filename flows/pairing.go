@@ -235,15 +235,12 @@ func (t *Tracker) pair(a, b uint32) {
 	held := append(t.takeHold(ca), t.takeHold(cb)...)
 	slices.SortFunc(held, func(x, y heldPacket) int { return int(int64(x.Number) - int64(y.Number)) })
 	ends := [2]endpoint{cb.end[1], ca.end[1]}
-	id, firstSeen, firstNum := min(ca.id, cb.id), ca.firstSeen, ca.firstNum
-	if cb.firstNum < firstNum {
-		firstSeen, firstNum = cb.firstSeen, cb.firstNum
-	}
+	id, firstNum := min(ca.id, cb.id), min(ca.firstNum, cb.firstNum)
 	transport := ca.transport
 	t.leave(b, AToB)
 	t.release(b)
 	t.reset(ca)
-	*ca = conn{id: id, flags: connLive, transport: transport, end: ends, evidence: Inferred, firstSeen: firstSeen, firstNum: firstNum}
+	*ca = conn{id: id, flags: connLive, transport: transport, end: ends, evidence: Inferred, firstNum: firstNum}
 	t.rare(ca).why = fmt.Sprintf("its answers fit the PSNs of no other queue pair between the two hosts (%s)", plural(answers, "answer", "answers"))
 	t.enter(a, BToA)
 	t.replay(ca, held)
@@ -256,7 +253,7 @@ func (t *Tracker) giveUp(slot uint32) {
 	t.forget(slot)
 	held := t.takeHold(c)
 	t.reset(c)
-	*c = conn{id: c.id, flags: connLive, transport: c.transport, end: c.end, firstSeen: c.firstSeen, firstNum: c.firstNum}
+	*c = conn{id: c.id, flags: connLive, transport: c.transport, end: c.end, firstNum: c.firstNum}
 	switch {
 	case len(candidates) > 0:
 		c.evidence = Ambiguous

@@ -18,7 +18,7 @@ func (t *Tracker) Snapshot() *Snapshot {
 func (t *Tracker) record(c *conn) Connection {
 	r := Connection{
 		ID: c.id, Transport: c.transport, Evidence: c.evidence,
-		FirstSeen: c.firstSeen, LastSeen: c.lastSeen(), FirstFrame: c.firstNum,
+		FirstSeen: t.firstSeen(c), LastSeen: c.lastSeen(), FirstFrame: c.firstNum,
 		Tap: t.tap(c),
 	}
 	for d := range r.Streams {

@@ -27,8 +27,8 @@ func (t *Tracker) request(c *conn, d Direction, p *dissect.Packet, frame []byte,
 	if diff >= 0 {
 		h.flags &^= halfCopied
 	}
-	if h.openCount == 0 && h.lastResp > h.lastReq {
-		t.turnRound(c, d, p.Time-h.lastResp)
+	if answer := c.stream[d.Reverse()].lastSeen; h.openCount == 0 && answer > h.lastReq {
+		t.turnRound(c, d, p.Time-answer)
 	}
 	switch {
 	case diff == 0:

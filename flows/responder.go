@@ -30,7 +30,6 @@ func (t *Tracker) response(c *conn, d Direction, p *dissect.Packet, frame []byte
 		t.stray(p)
 	}
 	t.dispatch(c, r, p, m, id)
-	h.lastResp = p.Time
 }
 
 // dispatch acts on an answer whose request was seen.

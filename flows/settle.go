@@ -29,7 +29,7 @@ func (t *Tracker) settleChecks(c *conn) {
 	}
 	a, b := &c.half[0], &c.half[1]
 	if a.mtu != 0 && b.mtu != 0 && a.mtu != b.mtu {
-		t.reportAt(findMTUAsymmetry, c, AToB, c.firstNum, c.firstSeen, uint64(a.mtuBytes()), uint64(b.mtuBytes()))
+		t.reportAt(findMTUAsymmetry, c, AToB, c.firstNum, t.firstSeen(c), uint64(a.mtuBytes()), uint64(b.mtuBytes()))
 	}
 }
 

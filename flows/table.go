@@ -90,7 +90,25 @@ func (t *Tracker) evict() {
 }
 
 func (c *conn) lastSeen() int64 {
-	return max(c.stream[0].lastSeen, c.stream[1].lastSeen, c.firstSeen)
+	return max(c.stream[0].lastSeen, c.stream[1].lastSeen)
+}
+
+// firstSeen is the time of a connection's first packet, or of the handshake
+// that announced it where none came.
+func (t *Tracker) firstSeen(c *conn) int64 {
+	a, b := &c.stream[0], &c.stream[1]
+	switch {
+	case a.flags&b.flags&streamSeen != 0:
+		return min(a.firstSeen, b.firstSeen)
+	case a.flags&streamSeen != 0:
+		return a.firstSeen
+	case b.flags&streamSeen != 0:
+		return b.firstSeen
+	}
+	if x := t.extrasOf(c); x != nil {
+		return x.announced
+	}
+	return 0
 }
 
 // settle ends what a connection still has open.

@@ -365,7 +365,7 @@ func (t *Tracker) newStream(p *dissect.Packet, l *lookup) streamRef {
 	slot, c := t.newConn()
 	c.transport = op.Transport
 	c.end = [2]endpoint{src, dst}
-	c.firstSeen, c.firstNum = p.Time, p.Number
+	c.firstNum = p.Number
 	t.enter(slot, AToB)
 	if op.Transport == dissect.UC {
 		c.flags |= connNoHold // nobody answers: there is nothing to find the other side by
@@ -380,7 +380,7 @@ func (t *Tracker) newDatagramStream(p *dissect.Packet, src, dst endpoint) stream
 	c.transport = dissect.UD
 	c.end = [2]endpoint{src, dst}
 	c.evidence = ByDETH
-	c.firstSeen, c.firstNum = p.Time, p.Number
+	c.firstNum = p.Number
 	t.announcedDatagram(c)
 	t.enter(slot, AToB)
 	return refOf(slot, AToB)
@@ -392,7 +392,4 @@ func (t *Tracker) firstOfStream(c *conn, d Direction, p *dissect.Packet) {
 	s.flags |= streamSeen
 	s.firstSeen = p.Time
 	s.dscp, s.srcPort = p.DSCP(), p.SrcPort
-	if c.firstSeen == 0 || p.Number < c.firstNum {
-		c.firstSeen, c.firstNum = p.Time, p.Number
-	}
 }
