@@ -106,7 +106,7 @@ func benchParse(b *testing.B, p parser, path string) {
 func BenchmarkReadPcapng(b *testing.B) {
 	path := benchPcapng(b)
 	b.Run("parser", func(b *testing.B) { benchParse(b, newPcapngParser(path), path) })
-	b.Run("mapped", func(b *testing.B) { benchRead(b, path) })
+	b.Run("mapped", func(b *testing.B) { benchRead(b, path, Mapped()) })
 	b.Run("unmapped", func(b *testing.B) { benchRead(b, path, Unmapped()) })
 	b.Run("pcapgo", func(b *testing.B) {
 		b.SetBytes(benchSize)
@@ -134,7 +134,7 @@ func BenchmarkReadPcapng(b *testing.B) {
 func BenchmarkReadPcap(b *testing.B) {
 	path := benchPcap(b)
 	b.Run("parser", func(b *testing.B) { benchParse(b, newPcapParser(path), path) })
-	b.Run("mapped", func(b *testing.B) { benchRead(b, path) })
+	b.Run("mapped", func(b *testing.B) { benchRead(b, path, Mapped()) })
 	b.Run("unmapped", func(b *testing.B) { benchRead(b, path, Unmapped()) })
 	b.Run("pcapgo", func(b *testing.B) {
 		b.SetBytes(benchSize)

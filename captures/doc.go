@@ -32,16 +32,22 @@
 // order), plain or compressed by gzip or zstd, from a path, a pipe or standard
 // input. The format is found by content, never by the file's name.
 //
-// Two windows lie under one pair of parsers. Regular uncompressed files are
-// read through a sliding memory mapping of 16 MiB, which keeps resident memory
-// small however large the file is. All else goes through a read buffer. A mapping
-// is the cheaper one where page faults are cheap, and the dearer one in virtual
-// machines with shadow page tables; BenchmarkReadPcapng tells, Unmapped decides.
+// Two windows lie under one pair of parsers: a read buffer, and for regular
+// uncompressed files a sliding memory mapping of 16 MiB. Both keep memory small
+// however large the file is, and both give the same frames. Which is cheaper,
+// the machine decides: a mapping saves read(2)'s copy and costs page faults. In a
+// virtual machine whose hypervisor mirrors page tables, a packet of 1090 bytes
+// took 440 to 790 ns mapped and 60 to 85 ns read; where page faults are cheap,
+// about 40 mapped and 110 read. So [Open] tries both on the first piece of a file
+// of 64 MiB or more, which takes a millisecond or two, and reads smaller ones.
+// [Mapped] and [Unmapped] decide instead; docs/performance.md has the
+// figures of one machine.
 //
 // # Files that shrink
 //
-// The price of a mapping is that a file which somebody truncates while it is
-// read faults on access. [Source.ReadBatch] turns that into a [FileError];
+// A file that somebody truncates while it is read ends with an error, also
+// where the cut lies between two records. The price of a mapping is that
+// such a file faults on access. [Source.ReadBatch] turns that into a [FileError];
 // whoever touches [Frame.Data], on whichever goroutine, does so inside [Guard].
 //
 // # Damage

@@ -49,7 +49,7 @@ func OpenFiles(paths []string) (Source, error) {
 			return nil, fmt.Errorf("captures: %w", err)
 		}
 		if st.IsDir() || st.Mode().IsRegular() {
-			r, err := open(path, &openOptions{unmapped: true})
+			r, err := open(path, &openOptions{way: byReading})
 			if err != nil {
 				return nil, err
 			}
@@ -76,7 +76,7 @@ func (l *fileList) ReadBatch(dst []Frame) (int, error) {
 			}
 			path := l.paths[l.next]
 			l.next++
-			r, err := open(path, &openOptions{span: mapWindow})
+			r, err := open(path, &openOptions{})
 			if err != nil {
 				return 0, l.failed(err)
 			}

@@ -38,8 +38,8 @@ func FuzzReader(f *testing.F) {
 		runtime.ReadMemStats(&before)
 		var all [3]got
 		for i, open := range []func() (*reader, error){
-			func() (*reader, error) { return open(path, &openOptions{span: 1}) },
-			func() (*reader, error) { return open(path, &openOptions{unmapped: true}) },
+			func() (*reader, error) { return open(path, &openOptions{way: byMapping, span: 1}) },
+			func() (*reader, error) { return open(path, &openOptions{way: byReading}) },
 			func() (*reader, error) { return openStream(bytes.NewReader(data)) },
 		} {
 			src, err := open()

@@ -5,6 +5,7 @@ package captures
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strings"
@@ -30,7 +31,7 @@ func TestFileCutUnderReadBatch(t *testing.T) {
 		for _, span := range []int{mapWindow, 1} {
 			t.Run(fmt.Sprintf("to %d bytes, window %d", keep, span), func(t *testing.T) {
 				path, total := longFile(t, 40)
-				src, err := open(path, &openOptions{span: span})
+				src, err := open(path, &openOptions{way: byMapping, span: span})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -68,9 +69,59 @@ func TestFileCutUnderReadBatch(t *testing.T) {
 	}
 }
 
+func TestFileCutUnderRead(t *testing.T) {
+	const pages = 3 * readBuffer / 4096
+	for _, keep := range []int64{readBuffer + 100, 24 + 300*1016, 24 + 300*1016 + 5, 24 + 1016, 0} {
+		path, total := longFile(t, pages)
+		src, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer src.Close()
+		if err := os.Truncate(path, keep); err != nil {
+			t.Fatal(err)
+		}
+		g := drain(t, src, 100)
+		for i, f := range g.frames {
+			if string(f.Data) != strings.Repeat("d", 1000) {
+				t.Errorf("cut to %d bytes: frame %d does not have its bytes", keep, i)
+			}
+		}
+		if len(g.frames) < int(keep-24)/1016 || len(g.frames) == total {
+			t.Errorf("cut to %d bytes: %d frames of %d", keep, len(g.frames), total)
+		}
+		checkErrors(t, g.errs, []wantError{{ErrTruncated, "cut while it was read"}})
+	}
+}
+
+func TestMappingIsTriedOnWholePiecesOnly(t *testing.T) {
+	for _, size := range []int{0, probeSize - 1} {
+		f, err := os.Open(tempFile(t, make([]byte, size)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if mappingPays(f) {
+			t.Errorf("to map %d bytes pays", size)
+		}
+	}
+	f, err := os.Open(tempFile(t, make([]byte, 2*probeSize)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	t.Logf("a mapping pays here: %v", mappingPays(f))
+	if at, err := f.Seek(0, io.SeekCurrent); at != 0 || err != nil {
+		t.Errorf("the file is read up to %d (%v)", at, err)
+	}
+	if _, maps := mapped(f.Name()); maps != 0 {
+		t.Errorf("%d mappings are left behind", maps)
+	}
+}
+
 func TestFileCutUnderFrameData(t *testing.T) {
 	path, _ := longFile(t, 40)
-	src, err := Open(path)
+	src, err := Open(path, Mapped())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +157,7 @@ func TestFileCutUnderFrameData(t *testing.T) {
 
 func TestFileCutBetweenWindows(t *testing.T) {
 	path, frames := longFile(t, 40)
-	src, err := open(path, &openOptions{span: 4096})
+	src, err := open(path, &openOptions{way: byMapping, span: 4096})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,9 +89,9 @@ func readEveryWay(t *testing.T, data []byte) got {
 		name string
 		open func() (*reader, error)
 	}{
-		{"mapped", func() (*reader, error) { return open(path, &openOptions{span: mapWindow}) }},
-		{"mapped by the page", func() (*reader, error) { return open(path, &openOptions{span: 1}) }},
-		{"read", func() (*reader, error) { return open(path, &openOptions{unmapped: true}) }},
+		{"mapped", func() (*reader, error) { return open(path, &openOptions{way: byMapping, span: mapWindow}) }},
+		{"mapped by the page", func() (*reader, error) { return open(path, &openOptions{way: byMapping, span: 1}) }},
+		{"read", func() (*reader, error) { return open(path, &openOptions{way: byReading}) }},
 		{"stream", func() (*reader, error) { return openStream(dribble{bytes.NewReader(data)}) }},
 	} {
 		var g got

@@ -18,10 +18,19 @@ const stdinName = "standard input"
 type Option func(*openOptions)
 
 type openOptions struct {
-	follow   context.Context
-	unmapped bool
-	span     int // bytes to map at a time
+	follow context.Context
+	way    way
+	span   int // bytes to map at a time; 0 = mapWindow
 }
+
+// way is how regular files are read.
+type way uint8
+
+const (
+	cheapest  way = iota // the one that takes less processor time on this machine
+	byMapping            // a sliding mapping
+	byReading            // read(2)
+)
 
 // Follow reads a file that is still growing: at its end ReadBatch waits for
 // more until ctx is done, and reports the end only then. Open waits for the
@@ -29,9 +38,16 @@ type openOptions struct {
 // always. It makes no difference to pipes.
 func Follow(ctx context.Context) Option { return func(o *openOptions) { o.follow = ctx } }
 
-// Unmapped reads regular files by read(2) instead of mapping them: slower, but
-// no memory fault can come of it, so that Guard is not needed.
-func Unmapped() Option { return func(o *openOptions) { o.unmapped = true } }
+// Unmapped reads by read(2) whatever the file: no memory fault can come of it,
+// so that Guard is not needed.
+func Unmapped() Option { return func(o *openOptions) { o.way = byReading } }
+
+// Mapped maps regular uncompressed files, whether that pays or not.
+func Mapped() Option { return func(o *openOptions) { o.way = byMapping } }
+
+// probeFrom is the size of a file from which it is tried out whether mapping
+// pays; smaller ones are read.
+const probeFrom = 64 << 20
 
 // Open opens a capture file; path "-" is standard input. What the file is, its
 // content decides: pcap or pcapng, plain or compressed by gzip or zstd.
@@ -40,7 +56,7 @@ func Unmapped() Option { return func(o *openOptions) { o.unmapped = true } }
 // with a *FileError where that is not a capture (ErrFormat), of a version that
 // is not known (ErrUnsupported), damaged or cut off.
 func Open(path string, opts ...Option) (Source, error) {
-	o := openOptions{span: mapWindow}
+	var o openOptions
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -96,21 +112,24 @@ func (r *reader) attach(f *os.File, o *openOptions) error {
 		return 0
 	}
 
-	// Standard input is not mapped: somebody may have read its beginning.
-	if regular && o.follow == nil && !o.unmapped && f != os.Stdin {
-		var head [sniffLen]byte
-		n, _ := f.ReadAt(head[:], 0)
-		if sniff(head[:n]) != formatCompressed {
-			if w, err := newMmapWindow(f, r.name, o.span); err == nil {
-				r.w, r.mapped = w, true
-				return nil
-			}
+	if regular && f != os.Stdin && o.maps(f, st.Size()) {
+		span := o.span
+		if span == 0 {
+			span = mapWindow
+		}
+		if w, err := newMmapWindow(f, r.name, span); err == nil {
+			r.w, r.mapped = w, true
+			return nil
 		}
 	}
 
 	var raw io.Reader = f
-	if regular && o.follow != nil {
+	switch {
+	case !regular:
+	case o.follow != nil:
 		raw = &tail{f: f, ctx: o.follow}
+	case f != os.Stdin: // whose beginning somebody may have read
+		raw = &sized{f: f, left: st.Size()}
 	}
 	count := &counter{r: raw}
 	w := newReadWindow(count, func() error { return closeInput(f) })
@@ -128,6 +147,32 @@ func (r *reader) attach(f *os.File, o *openOptions) error {
 	}
 	r.w = w
 	return nil
+}
+
+// maps decides whether a regular file is mapped.
+func (o *openOptions) maps(f *os.File, size int64) bool {
+	if o.follow != nil || o.way == byReading || o.way == cheapest && size < probeFrom {
+		return false
+	}
+	var head [sniffLen]byte
+	n, _ := f.ReadAt(head[:], 0)
+	return sniff(head[:n]) != formatCompressed && (o.way == byMapping || mappingPays(f))
+}
+
+// sized reads a regular file that had left bytes when it was opened: a file that
+// has fewer now lost its end.
+type sized struct {
+	f    *os.File
+	left int64
+}
+
+func (s *sized) Read(p []byte) (int, error) {
+	n, err := s.f.Read(p)
+	s.left -= int64(n)
+	if s.left > 0 && errors.Is(err, io.EOF) {
+		err = errShrunk
+	}
+	return n, err
 }
 
 // start finds the format and reads the file header.

@@ -69,7 +69,7 @@ func TestManifestCounts(t *testing.T) {
 			if json.Unmarshal(f.Observed, &observed) != nil {
 				observed.Packets = -1
 			}
-			for _, opts := range [][]Option{nil, {Unmapped()}} {
+			for _, opts := range [][]Option{{Mapped()}, {Unmapped()}} {
 				src, err := Open(filepath.Join(dir, set, f.File), opts...)
 				if err != nil {
 					t.Errorf("%s: %v", f.File, err)
@@ -119,7 +119,7 @@ func TestPublicCaptures(t *testing.T) {
 			continue
 		}
 		seen++
-		for _, opts := range [][]Option{nil, {Unmapped()}} {
+		for _, opts := range [][]Option{{Mapped()}, {Unmapped()}} {
 			frames := 0
 			src, err := Open(filepath.Join(dir, name), opts...)
 			if err == nil {

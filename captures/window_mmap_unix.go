@@ -25,7 +25,7 @@ type mmapWindow struct {
 }
 
 // newMmapWindow refuses files that cannot be mapped; they are read instead.
-func newMmapWindow(f *os.File, name string, span int) (window, error) {
+func newMmapWindow(f *os.File, name string, span int) (*mmapWindow, error) {
 	st, err := f.Stat()
 	if err != nil {
 		return nil, err

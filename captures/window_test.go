@@ -33,7 +33,7 @@ func TestOneWindowIsMappedAtATime(t *testing.T) {
 	file = append(file, epb(le, 0, 1, strings.Repeat("L", 3*span))...)
 	file = append(file, epb(le, 0, 1, "last")...)
 	path := tempFile(t, file)
-	src, err := open(path, &openOptions{span: span})
+	src, err := open(path, &openOptions{way: byMapping, span: span})
 	if err != nil {
 		t.Fatal(err)
 	}
