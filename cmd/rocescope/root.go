@@ -26,6 +26,7 @@ type group struct {
 func commands(a *app) []group {
 	return []group{
 		{"Look at traffic", []*cobra.Command{
+			newAnalyzeCommand(a),
 			newShowCommand(a),
 		}},
 		{"The tables that everything reads", []*cobra.Command{}},

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/rocescope/rocescope/captures"
+	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/engine"
+	"github.com/rocescope/rocescope/internal/report"
+)
+
+// analyzeOptions are the options of `rocescope analyze`. The zero value is a text summary of everything.
+type analyzeOptions struct {
+	read     []string // -r
+	filter   string   // -Y
+	json     bool
+	messages bool
+	failOn   failOn
+	noICRC   bool
+	count    uint64 // -c
+	top      uint
+}
+
+// defaultTop is how many connections and findings the text shows. A person reads no more; --json has all.
+const defaultTop = 20
+
+func newAnalyzeCommand(a *app) *cobra.Command {
+	var o analyzeOptions
+	cmd := &cobra.Command{
+		Use:   "analyze FILE...",
+		Short: "Say what happened on each queue pair, and what is wrong",
+		Long: `Say what happened on each queue pair: who talked to whom, in which state each QP
+is, what it asked for and what became of it, what was lost, resent and refused,
+and who broke the rules. Findings come first, gravest first, each with the frame
+that proves it and with what to try.
+
+Several files are read one after the other, as one capture. With -Y the result
+is about what has packets that the filter selects: the counts of protocols,
+opcodes and ICRCs are those of these packets; connections, messages and findings
+are left out where none of their packets is selected, and whole where one is.
+Every packet is followed all the same, so that a filter never makes up a loss.
+
+A file that is cut off or damaged is reported as far as it can be read; so is
+one whose reading is interrupted by Ctrl-C.`,
+		Example: `  rocescope analyze trace.pcapng
+  rocescope analyze trace.pcapng --messages            one line for each work request
+  rocescope analyze trace.pcapng -Y 'ip.addr == 10.0.0.7 and flow.retransmission'
+  rocescope analyze --json run-*.pcap | jq '.findings[] | .summary'
+  rocescope analyze nightly.pcapng --fail-on warning   exit code 3 if there is one
+  ssh host tcpdump -U -w - udp port 4791 | rocescope analyze -`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			paths := append(o.read, args...)
+			if len(paths) == 0 {
+				return errUsage("analyze needs one or more captures, or - for standard input; see %q", cmd.CommandPath()+" --help")
+			}
+			return runAnalyze(cmd.Context(), a, newInput(paths), &o)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringArrayVarP(&o.read, "read", "r", nil, "a `file` to read, as an argument is")
+	f.StringVarP(&o.filter, "filter", "Y", "", "only what has packets that this display `filter` selects")
+	f.BoolVar(&o.json, "json", false, "the analysis as one JSON document (rocescope.analysis/1)")
+	f.BoolVar(&o.messages, "messages", false, "a line for each work request as it ends; with --json an object each (rocescope.message/1)")
+	f.Var(&o.failOn, "fail-on", "exit code 3 if there is a finding at least as grave: note, warning or error")
+	f.BoolVar(&o.noICRC, "no-icrc", false, "do not check invariant CRCs: faster, but damaged packets pass for good ones")
+	f.Uint64VarP(&o.count, "count", "c", 0, "stop after reading `n` packets")
+	f.UintVar(&o.top, "top", defaultTop, "show at most `n` connections and findings in the text; 0 is all")
+	_ = cmd.RegisterFlagCompletionFunc("filter", completeFilter)
+	_ = cmd.RegisterFlagCompletionFunc("fail-on",
+		cobra.FixedCompletions([]string{"note", "warning", "error"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// failOn is the value of --fail-on.
+type failOn struct {
+	set   bool
+	least flows.Severity
+}
+
+func (f *failOn) Type() string { return "severity" }
+
+func (f *failOn) String() string {
+	if !f.set {
+		return ""
+	}
+	return f.least.String()
+}
+
+func (f *failOn) Set(value string) error {
+	s, ok := flows.ParseSeverity(value)
+	if !ok {
+		return errors.New("must be note, warning or error")
+	}
+	f.set, f.least = true, s
+	return nil
+}
+
+// judge is the verdict: nil, or an error with exit code 3.
+func (f *failOn) judge(d *report.Document) error {
+	if !f.set {
+		return nil
+	}
+	var n uint64
+	for i := range d.Findings {
+		if s, ok := flows.ParseSeverity(d.Findings[i].Severity); ok && s >= f.least {
+			n++
+		}
+	}
+	switch {
+	case n == 0:
+		return nil
+	case f.least == flows.Error:
+		return errJudged("%s (--fail-on error)", report.Plural(n, "error"))
+	}
+	return errJudged("%s of severity %s or graver (--fail-on %s)", report.Plural(n, "finding"), f.least, f.least)
+}
+
+// runAnalyze reads in to its end, or as far as that goes, and says what is in it.
+func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error {
+	eo := engine.Options{CheckICRC: !o.noICRC, Track: true, MaxFrames: o.count, MayBlock: in.stream}
+	var chosen *selection
+	if o.filter != "" {
+		filter, needed, err := compileFilter(o.filter)
+		if err != nil {
+			return err
+		}
+		if needed.end && !in.twice() {
+			return errUsage("the filter asks what is known only at the end of the capture, so that it has to be read twice: save it to a file first")
+		}
+		eo.Filter, eo.Outcomes = filter, needed.end
+		chosen = newSelection()
+		eo.Sinks = append(eo.Sinks, chosen)
+	}
+	eo.Reopen = func() (captures.Source, error) { return in.open(ctx) }
+	var list *messageSink
+	if o.messages {
+		list = newMessageSink(a, o, chosen)
+		eo.Sinks = append(eo.Sinks, list)
+		eo.Tracker.Sink.Message = list.message
+	}
+	if chosen != nil {
+		eo.Tracker.Sink.Finding = chosen.finding
+	}
+
+	src, err := in.open(ctx)
+	if err != nil {
+		return err
+	}
+	p := engine.New(eo)
+	stop := func() {}
+	if !o.messages || !a.stdout.isTerminal {
+		stop = a.startProgress(p.Progress)
+	}
+	got, err := p.Run(ctx, src)
+	stop()
+
+	snapshot := got.Snapshot
+	if chosen != nil {
+		snapshot = chosen.of(snapshot)
+	}
+	d := report.NewDocument(snapshot, captureOf(in, o, &got, err))
+	if werr := a.writeAnalysis(d, list, o); werr != nil {
+		return errors.Join(runError(err), werr)
+	}
+	return errors.Join(runError(err), o.failOn.judge(d))
+}
+
+func (a *app) writeAnalysis(d *report.Document, list *messageSink, o *analyzeOptions) error {
+	switch {
+	case list != nil:
+		return list.close(d)
+	case o.json:
+		return d.Encode(a.stdout)
+	}
+	return d.WriteText(a.stdout, a.textOptions(o.top))
+}
+
+// textOptions fit a text to the terminal.
+func (a *app) textOptions(top uint) report.TextOptions {
+	return report.TextOptions{Width: a.width(), Style: report.Style{Color: a.styles().on}, Top: int(top)}
+}
+
+// width is that of the terminal, 0 where results go elsewhere.
+func (a *app) width() int {
+	if !a.stdout.isTerminal {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(a.stdout.file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return columns
+}
+
+// captureOf is what the document says of the input.
+func captureOf(in *input, o *analyzeOptions, got *engine.Result, err error) report.Capture {
+	c := report.Capture{
+		Files: in.paths, Packets: got.Frames, Bytes: got.Bytes, CapturedBytes: got.Captured,
+		Truncated: got.Truncated, Malformed: got.Malformed, Matched: got.Matched,
+		Interrupted: errors.Is(err, errInterrupted),
+		Limited:     err == nil && o.count > 0 && got.Frames == o.count,
+		ICRCOff:     o.noICRC, Filter: o.filter,
+	}
+	if got.HasTime {
+		c.First, c.Last = got.First, got.Last
+	}
+	for _, l := range got.Links {
+		c.LinkTypes = append(c.LinkTypes, fmt.Sprint(l))
+	}
+	for _, i := range got.Interfaces {
+		// The kernel's drops are among the interface's or beside them, depending on who counted: the larger one is sure.
+		c.Dropped += uint64(max(i.Stats.Dropped, i.Stats.OSDropped, i.Stats.PacketDropped, 0))
+	}
+	c.Errors = sourceErrors(err)
+	return c
+}
+
+// sourceErrors are the sentences about inputs among a run's errors.
+func sourceErrors(err error) []string {
+	switch e := err.(type) {
+	case nil:
+		return nil
+	case *engine.SourceError:
+		return []string{strings.TrimPrefix(e.Err.Error(), "captures: ")}
+	case interface{ Unwrap() []error }:
+		var all []string
+		for _, branch := range e.Unwrap() {
+			all = append(all, sourceErrors(branch)...)
+		}
+		return all
+	}
+	return nil
+}
