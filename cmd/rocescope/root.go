@@ -29,7 +29,11 @@ func commands(a *app) []group {
 			newAnalyzeCommand(a),
 			newShowCommand(a),
 		}},
-		{"The tables that everything reads", []*cobra.Command{}},
+		{"The tables that everything reads", []*cobra.Command{
+			newFieldsCommand(a),
+			newOpcodesCommand(a),
+			newFindingsCommand(a),
+		}},
 		{"This program", []*cobra.Command{
 			newCompletionCommand(a),
 			newManCommand(a),
