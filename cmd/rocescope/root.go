@@ -28,6 +28,7 @@ func commands(a *app) []group {
 		{"Look at traffic", []*cobra.Command{
 			newAnalyzeCommand(a),
 			newShowCommand(a),
+			newDemoCommand(a),
 		}},
 		{"The tables that everything reads", []*cobra.Command{
 			newFieldsCommand(a),
