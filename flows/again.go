@@ -297,10 +297,11 @@ func (t *Tracker) judge(c *conn, d Direction, p *dissect.Packet, missing bool, i
 }
 
 // sameRun reports whether a packet goes on with the running resend: the next
-// PSN, or one a little further on where the packets between were lost.
+// PSN, or one a little further on where the packets between were lost. A NAK
+// that came meanwhile makes its requester go back, not forth.
 func (rec *recovery) sameRun(p *dissect.Packet) bool {
 	hole := p.PSN.Sub(rec.next)
-	return hole == 0 || hole > 0 && hole <= maxHole && rec.nak.kind == nakNone
+	return hole == 0 || hole > 0 && hole <= maxHole && (rec.nak.kind == nakNone || rec.nak.psn.Before(rec.next))
 }
 
 // holeInRun notes that a part of a resend is missing in its turn.
