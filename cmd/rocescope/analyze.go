@@ -141,7 +141,7 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 	eo.Reopen = func() (captures.Source, error) { return in.open(ctx) }
 	var list *messageSink
 	if o.messages {
-		list = newMessageSink(a, o, chosen)
+		list = newMessageSink(a, in, o, chosen)
 		eo.Sinks = append(eo.Sinks, list)
 		eo.Tracker.Sink.Message = list.message
 	}

@@ -15,10 +15,11 @@ type messageSink struct {
 	pending []flows.Message
 	list    *report.MessageList
 	json    *json.Encoder
+	trickle bool // the input is a pipe: what is here must not wait for what is not
 }
 
-func newMessageSink(a *app, o *analyzeOptions, chosen *selection) *messageSink {
-	s := &messageSink{a: a, chosen: chosen}
+func newMessageSink(a *app, in *input, o *analyzeOptions, chosen *selection) *messageSink {
+	s := &messageSink{a: a, chosen: chosen, trickle: in.stream}
 	if o.json {
 		s.json = json.NewEncoder(a.stdout)
 		s.json.SetEscapeHTML(false)
@@ -36,7 +37,13 @@ func (s *messageSink) Batch(b *engine.Batch) error {
 	if s.list != nil && len(b.Packets) > 0 {
 		s.list.SetBase(b.Packets[0].Base)
 	}
-	return s.write()
+	if err := s.write(); err != nil || !s.trickle {
+		return err
+	}
+	if s.list != nil {
+		s.list.Flush()
+	}
+	return s.a.stdout.Flush()
 }
 
 func (s *messageSink) write() error {

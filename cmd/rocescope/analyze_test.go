@@ -17,6 +17,7 @@ import (
 	"github.com/rocescope/rocescope/internal/engine"
 	"github.com/rocescope/rocescope/internal/filter"
 	"github.com/rocescope/rocescope/internal/report"
+	"github.com/rocescope/rocescope/internal/testkit"
 )
 
 // sampleFile writes a sample where it can be opened.
@@ -186,6 +187,25 @@ func TestInterruptedAnalysisReports(t *testing.T) {
 	}
 	if !strings.Contains(string(errs), "interrupted") {
 		t.Errorf("standard error: %q", errs)
+	}
+}
+
+// What a user reads of each sample, at the width of a pipe.
+func TestTextOfSamples(t *testing.T) {
+	for _, s := range samples.List() {
+		t.Run(s.Name, func(t *testing.T) {
+			testkit.Golden(t, "samples/"+s.Name+".txt", runOK(t, "analyze", sampleFile(t, s.Name)))
+		})
+	}
+}
+
+func TestJSONOfSamples(t *testing.T) {
+	for _, name := range []string{samples.Default, "cm_rping_ipv6", "ud_pingpong"} {
+		t.Run(name, func(t *testing.T) {
+			file := sampleFile(t, name)
+			got := runOK(t, "analyze", "--json", file)
+			testkit.Golden(t, "samples/"+name+".json", bytes.ReplaceAll(got, []byte(filepath.Dir(file)+"/"), nil))
+		})
 	}
 }
 

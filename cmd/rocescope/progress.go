@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/rocescope/rocescope/internal/report"
 )
 
 // progressFrom is the size from which an input is worth a progress bar; a smaller one is read before it could be seen.
@@ -56,7 +58,7 @@ func (a *app) startProgress(position func() (done, total int64)) (stop func()) {
 func progressLine(done, total int64, elapsed time.Duration) string {
 	rate := float64(done) / max(elapsed.Seconds(), 1e-3)
 	if total <= 0 {
-		return fmt.Sprintf("%s read, %s/s", byteSize(float64(done)), byteSize(rate))
+		return fmt.Sprintf("%s read, %s/s", report.Bytes(uint64(done)), report.Bytes(uint64(rate)))
 	}
 	const width = 24
 	share := min(max(float64(done)/float64(total), 0), 1)
@@ -67,18 +69,5 @@ func progressLine(done, total int64, elapsed time.Duration) string {
 	}
 	return fmt.Sprintf("[%s%s] %3.0f%%  %s of %s, %s/s, %s left",
 		strings.Repeat("#", full), strings.Repeat(".", width-full), share*100,
-		byteSize(float64(done)), byteSize(float64(total)), byteSize(rate), left)
-}
-
-func byteSize(n float64) string {
-	for _, unit := range []string{"B", "KiB", "MiB", "GiB"} {
-		if n < 1024 {
-			if unit == "B" {
-				return fmt.Sprintf("%.0f B", n)
-			}
-			return fmt.Sprintf("%.1f %s", n, unit)
-		}
-		n /= 1024
-	}
-	return fmt.Sprintf("%.1f TiB", n)
+		report.Bytes(uint64(done)), report.Bytes(uint64(total)), report.Bytes(uint64(rate)), left)
 }

@@ -100,6 +100,19 @@ func TestLongMessageListIsWrittenAsItGoes(t *testing.T) {
 	}
 }
 
+func TestTricklingMessagesDoNotWait(t *testing.T) {
+	var b bytes.Buffer
+	l := NewMessageList(&b, start, TextOptions{})
+	for i, f := range messages() {
+		m := NewMessage(&f)
+		l.Add(&m)
+		l.Flush()
+		if n := strings.Count(b.String(), "\n"); n != i+2 {
+			t.Fatalf("%d lines for a title and %d messages", n, i+1)
+		}
+	}
+}
+
 func TestNoMessages(t *testing.T) {
 	var b bytes.Buffer
 	if err := NewMessageList(&b, 0, TextOptions{}).Close(NewDocument(&flows.Snapshot{}, Capture{})); err != nil {

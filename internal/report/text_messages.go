@@ -148,14 +148,13 @@ func (l *MessageList) Add(m *Message) {
 		row[i] = c.get(l, m)
 	}
 	l.table.add(row...)
-	if !l.begun && len(l.table.rows) < messageBatch {
-		return
+	if l.begun || len(l.table.rows) >= messageBatch {
+		l.Flush()
 	}
-	l.flush()
 }
 
-// flush lays the list out, the first time, and writes what is held back.
-func (l *MessageList) flush() {
+// Flush lays the list out, the first time, and writes what is held back: for messages that trickle in.
+func (l *MessageList) Flush() {
 	if len(l.table.rows) == 0 {
 		return
 	}
@@ -219,7 +218,7 @@ func (l *MessageList) layout() {
 
 // Close writes what is held back, says which connection is which, and what had no room.
 func (l *MessageList) Close(d *Document) error {
-	l.flush()
+	l.Flush()
 	if !l.wrote {
 		fmt.Fprintln(l.w, tableIndent+"no messages")
 	}
