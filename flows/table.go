@@ -165,7 +165,7 @@ func (t *Tracker) exhausted(c *conn, d Direction) Status {
 	case f.flags&haveTimedOut != 0 && f.round > 0:
 		interval := (f.LastSent - f.FirstSeen) / int64(f.round)
 		agreed := x.neg[d].RetryCount
-		used := x.neg[d].Set && agreed > 0 && agreed < 7 && int(f.round) >= agreed && t.now-h.lastReq > interval
+		used := x.neg[d].Set && agreed > 0 && agreed < 7 && int(f.round) >= agreed && t.now-h.lastReq > interval-interval/8 // timers are coarse
 		if interval > 0 && (used || t.now-h.lastReq > 4*interval) {
 			h.flags |= halfDead
 			t.reportAt(findRetryExhausted, c, d, f.LastFrame, f.LastSent, uint64(f.FirstPSN), uint64(f.round), uint64(interval))
