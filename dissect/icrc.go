@@ -58,6 +58,7 @@ type ICRC struct {
 	// below which the CRC instructions of the processor are not used, and in
 	// the struct because crc32.Update would move a local array to the heap.
 	head [256]byte
+	long []byte // in its place behind a long chain of IPv6 extension headers
 }
 
 // Sum computes the ICRC of a packet: b runs from the network header's first
@@ -84,8 +85,11 @@ func (c *ICRC) general(b []byte, l Layer, bth int) uint32 {
 	}
 	n = min((n+15)&^15, len(b))
 	head := c.head[:]
-	if n > len(head) { // a long chain of IPv6 extension headers
-		head = make([]byte, n)
+	if n > len(head) {
+		if n > len(c.long) {
+			c.long = make([]byte, n)
+		}
+		head = c.long
 	}
 	head = head[:n]
 	copy(head, b)
