@@ -66,12 +66,24 @@ func (t *summary) pairs(list []*Connection) {
 		{title: "#", right: true, key: true},
 		{title: "a", key: true},
 		{title: "b", key: true},
-		{title: "over"}, {title: "paired by"}, {title: "state a/b"}, {title: "MTU", right: true}, {title: "VLAN", right: true}, {title: "captured"}, {title: "tap"},
+		{title: "over"},
+		{title: "paired by"},
+		{title: "state a/b"},
+		{title: "MTU", right: true},
+		{title: "VLAN", right: true},
+		{title: "captured"},
+		{title: "tap"},
 	}}
 	two := table{columns: []column{
 		{title: "#", right: true, key: true},
 		{title: "queue pair a, b", key: true},
-		{title: "over"}, {title: "paired by"}, {title: "state"}, {title: "MTU", right: true}, {title: "VLAN", right: true}, {title: "captured"}, {title: "tap"},
+		{title: "over"},
+		{title: "paired by"},
+		{title: "state"},
+		{title: "MTU", right: true},
+		{title: "VLAN", right: true},
+		{title: "captured"},
+		{title: "tap"},
 	}}
 	for _, c := range list {
 		id, over, by := fmt.Sprint(c.ID), c.Transport, pairedBy(c)
