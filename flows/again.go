@@ -169,6 +169,10 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 		case hole > 0 && !asks(p):
 			t.holeInRun(c, d, p)
 		}
+		if e := &x.recovery[d].episode; e.active {
+			e.packets++
+			e.bytes += uint64(p.WireLen)
+		}
 		if missing {
 			s.LostBeforeTap++
 		}
@@ -376,6 +380,7 @@ func (t *Tracker) resendRun(c *conn, d Direction, p *dissect.Packet, m *Mark, ca
 		t.report(findRetransmission, c, d, p, m, uint64(cause), uint64(p.PSN))
 	case CauseTimeout:
 		t.report(findTimeout, c, d, p, m, uint64(p.PSN), uint64(p.Time-c.half[d].lastReq))
+		t.beginEpisode(c, d, findTimeout, d, c.half[d].lastReq)
 	case CauseSpurious:
 		if p.Op().Family != dissect.Read { // a READ has findings of its own
 			t.report(findSpurious, c, d, p, m, uint64(p.PSN))

@@ -83,6 +83,7 @@ type recovery struct {
 	cause    Cause       // of that resend
 	copyNext dissect.PSN // with halfCopied: the PSN behind the newest request
 	nak      lastNAK
+	episode  episode
 }
 
 // lastNAK is the newest NAK or RNR NAK. Its kind is nakNone once a resend has

@@ -77,7 +77,19 @@ type Finding struct {
 	Last      uint64    // the last frame that proves it
 	Args      [4]uint64 // the numbers behind the summary; what they are is the check's affair
 	Where     string    // of findings outside the connections: between whom
+	Recovery  Recovery  // of findings of loss: what it cost to make it good
 	Summary   string    // one sentence with the numbers
+}
+
+// Recovery is what the episodes behind a finding of loss cost: from the loss to
+// the answer that covered all that was sent until it was noticed.
+type Recovery struct {
+	Recovered uint64 // episodes that ended well
+	Open      uint64 // episodes that had not ended with the capture
+	Packets   uint64 // sent again
+	Bytes     uint64 // of them, as on the wire
+	Longest   int64  // ns, of those that ended well
+	Together  int64  // ns, their sum
 }
 
 // Severity returns that of the finding's check.

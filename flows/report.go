@@ -88,7 +88,7 @@ func (t *Tracker) retract(id FindingID, c *conn, d Direction) {
 func (s *findingSet) sorted() []Finding {
 	out := slices.DeleteFunc(slices.Clone(s.list), func(f Finding) bool { return f.Count == 0 })
 	for i := range out {
-		out[i].Summary = out[i].Check().text(&out[i])
+		out[i].Summary = out[i].Check().text(&out[i]) + out[i].Recovery.text()
 	}
 	slices.SortStableFunc(out, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(b.Severity(), a.Severity()), cmp.Compare(a.Frame, b.Frame), cmp.Compare(a.ID, b.ID))

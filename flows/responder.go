@@ -124,6 +124,7 @@ func (t *Tracker) acknowledge(c *conn, r Direction, psn dissect.PSN, explicit bo
 		}
 		i = next
 	}
+	t.recovered(c, r, p.Time)
 }
 
 // nak acts on a NAK.
@@ -181,11 +182,13 @@ func (t *Tracker) sequenceNAK(c *conn, r Direction, p *dissect.Packet, m *Mark) 
 	if g := t.gapAt(c, r, p.PSN); g != nil {
 		g.naked = true
 		t.report(findLostBeforeTap, c, r, p, m, uint64(p.PSN), uint64(g.to.Sub(g.from)), g.frame)
+		t.beginEpisode(c, r, findLostBeforeTap, r, g.time)
 		return
 	}
 	if p.PSN.Before(h.next) {
 		t.rare(c).count(r).LostBehindTap++
 		t.report(findLostBehindTap, c, r, p, m, uint64(p.PSN))
+		t.beginEpisode(c, r, findLostBehindTap, r, p.Time)
 	}
 }
 
@@ -214,6 +217,7 @@ func (t *Tracker) atomicAnswer(c *conn, r Direction, p *dissect.Packet, m *Mark)
 	f.WireBytes += uint64(p.WireLen)
 	t.roundTrip(c, r, p.Time-f.LastSent)
 	t.settleMessage(c, r, prev, i, StatusSuccess, false)
+	t.recovered(c, r, p.Time)
 }
 
 // readResponse takes one packet of a READ's answer (also that of FLUSH and
@@ -315,6 +319,7 @@ func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark,
 		if p.PSN.Add(1) == f.end && f.missing == 0 {
 			f.Completed = p.Time
 			t.settleMessage(c, r, prev, i, StatusSuccess, false)
+			t.recovered(c, r, p.Time)
 		}
 	}
 }
@@ -340,6 +345,7 @@ func (t *Tracker) resumeRead(c *conn, d Direction, f *inflight, p *dissect.Packe
 	case f.missing > f.toldLost:
 		s.LostBeforeTap += uint64(f.missing - f.toldLost)
 		t.report(findResponseLost, c, d.Reverse(), p, m, uint64(f.missing-f.toldLost), uint64(f.respNext))
+		t.beginEpisode(c, d, findResponseLost, d.Reverse(), p.Time)
 		f.toldLost = f.missing
 	case f.missing > 0:
 	case p.PSN.Before(f.respMax):

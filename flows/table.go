@@ -123,6 +123,9 @@ func (t *Tracker) settle(c *conn) {
 func (t *Tracker) settleHalf(c *conn, d Direction) {
 	h := &c.half[d]
 	if x := t.extrasOf(c); x != nil {
+		if x.recovery[d].episode.active {
+			t.endEpisode(c, d, 0)
+		}
 		if g := &x.ghosts[d]; g.active {
 			t.countGhost(c, d, g)
 		}
