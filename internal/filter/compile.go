@@ -52,7 +52,7 @@ func compile(c cond) matcher {
 	case *condFields:
 		return compileFields(c)
 	}
-	return always
+	panic("filter: a condition of an unknown type")
 }
 
 func compileAll(cs []cond) []matcher {
@@ -388,9 +388,8 @@ func compileLen(r *row, c *condLen, positive bool) matcher {
 func compileCount(c *condCount) matcher {
 	has := make([]matcher, len(c.sym.rows))
 	for i := range c.sym.rows {
-		one := *c.sym
-		one.rows = c.sym.rows[i : i+1]
-		has[i] = compileHas(&condHas{sym: &one})
+		one := &symbol{name: c.sym.name, kind: c.sym.kind, whole: c.sym.whole, rows: c.sym.rows[i : i+1]}
+		has[i] = compileHas(&condHas{sym: one})
 	}
 	return func(p *dissect.Packet, frame []byte, m *flows.Mark, o *flows.Outcome) bool {
 		n := uint64(0)

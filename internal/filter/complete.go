@@ -100,7 +100,7 @@ func situation(src string) (want wanted, typed string, start int, sym *symbol) {
 func completeField(typed string, start int) []Completion {
 	var out []Completion
 	low := strings.ToLower(typed)
-	for _, s := range symbolsOnce().order {
+	for _, s := range symbols().order {
 		switch {
 		case strings.HasPrefix(s.name, low):
 			out = append(out, Completion{start, s.name, s.text})
@@ -131,6 +131,9 @@ func filterTexts(list []Completion, typed string, start int) (out []Completion) 
 }
 
 func completeOperator(typed string, start int, s *symbol) []Completion {
+	if s == nil {
+		return nil
+	}
 	o := operand{sym: s, mask: maxUint}
 	list := equalities
 	if k := o.class(); k != classWord && s.kind != dissect.Bool || s.ranked() {

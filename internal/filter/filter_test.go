@@ -397,7 +397,7 @@ func TestNeeds(t *testing.T) {
 
 func TestEveryFieldCompiles(t *testing.T) {
 	s := tracked(t)
-	for _, sym := range symbolsOnce().order {
+	for _, sym := range symbols().order {
 		for _, name := range []string{sym.name, strings.TrimPrefix(sym.name, prefix)} {
 			if lookup(name) != sym {
 				if name == sym.name || lookup(name) == nil {
@@ -421,7 +421,7 @@ func TestEveryFieldCompiles(t *testing.T) {
 }
 
 func TestWordsAreUsable(t *testing.T) {
-	for _, sym := range symbolsOnce().order {
+	for _, sym := range symbols().order {
 		w := sym.words()
 		if w == nil {
 			continue

@@ -34,8 +34,8 @@ type token struct {
 	bad       int // where a string has an unknown escape; 0 = it has none
 }
 
-// Symbols, longest first.
-var symbols = []string{"!==", "===", "!=", "==", "~=", "<=", ">=", "&&", "||", "^^", "<", ">", "&", "!", "~"}
+// The operators in symbols, longest first.
+var operators = []string{"!==", "===", "!=", "==", "~=", "<=", ">=", "&&", "||", "^^", "<", ">", "&", "!", "~"}
 
 // singles are tokens of one character that is in no symbol.
 var singles = map[byte]tokenKind{'(': tokOpen, ')': tokClose, '{': tokSet, '}': tokSetEnd, ',': tokComma}
@@ -68,7 +68,7 @@ func (l *lexer) next() (token, *Error) {
 	case (c == 'r' || c == 'R') && strings.HasPrefix(l.src[pos+1:], `"`):
 		return l.quoted(tokString, 1)
 	}
-	for _, s := range symbols {
+	for _, s := range operators {
 		if strings.HasPrefix(l.src[pos:], s) {
 			return l.take(tokOp, len(s)), nil
 		}

@@ -1,6 +1,8 @@
 package filter
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -24,6 +26,9 @@ type symbol struct {
 	kind  dissect.Kind
 	rows  []row
 	whole bool // a protocol or a header: bytes without a type of their own
+
+	once   sync.Once
+	worded *words
 }
 
 // whole names are protocols and headers: there or not, sliced and searched as
@@ -67,14 +72,14 @@ const wholeTransport = dissect.Layer(0xFF)
 
 const prefix = "infiniband."
 
-// symbols is every name, with and without "infiniband." in front; symbolNames
-// lists those with it, in the tables' order.
+// symbolTable is every name, with and without "infiniband." in front; order
+// lists those with it as the tables do.
 type symbolTable struct {
 	byName map[string]*symbol
 	order  []*symbol
 }
 
-var symbolsOnce = sync.OnceValue(buildSymbols)
+var symbols = sync.OnceValue(buildSymbols)
 
 func buildSymbols() *symbolTable {
 	t := &symbolTable{byName: map[string]*symbol{}}
@@ -105,7 +110,7 @@ func buildSymbols() *symbolTable {
 			add(fieldSymbol(all[i].Name, dissect.LookupField(all[i].Name)))
 		}
 	}
-	for _, name := range unionNames() {
+	for _, name := range slices.Sorted(maps.Keys(dissect.FieldUnions())) {
 		s := fieldSymbol(name, dissect.LookupField(name))
 		s.text = strings.Join(dissect.FieldUnions()[name], " or ")
 		add(s)
@@ -131,17 +136,8 @@ func fieldSymbol(name string, fs []*dissect.Field) *symbol {
 	return s
 }
 
-func unionNames() []string {
-	var names []string
-	for n := range dissect.FieldUnions() {
-		names = append(names, n)
-	}
-	sortStrings(names)
-	return names
-}
-
 // lookup finds a name, nil without.
-func lookup(name string) *symbol { return symbolsOnce().byName[name] }
+func lookup(name string) *symbol { return symbols().byName[name] }
 
 // values is the first of the rows' functions that say what a number means.
 func (s *symbol) values() func(uint64) string {
@@ -184,8 +180,7 @@ func (s *symbol) byteWidth() int {
 	n := -1
 	for _, r := range s.rows {
 		w := 0
-		switch {
-		case r.f != nil && r.f.Width%8 == 0:
+		if r.f != nil && r.f.Width%8 == 0 {
 			w = int(r.f.Width / 8)
 		}
 		if n >= 0 && n != w {

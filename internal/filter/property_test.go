@@ -63,7 +63,7 @@ func TestFastEqualsGeneric(t *testing.T) {
 		s.p = p
 	}
 	fast := 0
-	for _, sym := range symbolsOnce().order {
+	for _, sym := range symbols().order {
 		if sym.whole {
 			continue
 		}

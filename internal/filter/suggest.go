@@ -103,7 +103,7 @@ func oneOf(names []string) string {
 // another header, or one spelt nearly so. The answer has "infiniband." in front
 // if the word has.
 func suggestField(word string) string {
-	all := symbolsOnce().order
+	all := symbols().order
 	long := strings.HasPrefix(word, prefix)
 	var tails, candidates []string
 	for _, s := range all {

@@ -95,17 +95,16 @@ func (o *operand) what() string {
 	return "a value"
 }
 
-// A cond is a checked condition, ready to be compiled. all asks of every
+// A cond (one of the types below) is a checked condition, ready to be compiled. all asks of every
 // occurrence of a field what else one occurrence suffices for; a packet
 // without the field fails either.
-type cond interface{}
+type cond any
 
 type (
-	condTrue struct{}
-	condNot  struct{ x cond }
-	condAnd  struct{ kids []cond }
-	condOr   struct{ kids []cond }
-	condXor  struct{ kids []cond }
+	condNot struct{ x cond }
+	condAnd struct{ kids []cond }
+	condOr  struct{ kids []cond }
+	condXor struct{ kids []cond }
 
 	// condHas: the packet has the field (or a slice of it).
 	condHas struct {

@@ -1,7 +1,6 @@
 package filter
 
 import (
-	"sort"
 	"strings"
 	"sync"
 	"unicode"
@@ -54,8 +53,13 @@ var opcodeWords = sync.OnceValue(func() *words {
 
 func newWords() *words { return &words{values: map[string][]uint64{}, heads: map[string][]string{}} }
 
-// words collects the names of the field's values; nil if it has none.
+// words are the names of the field's values; nil if it has none.
 func (s *symbol) words() *words {
+	s.once.Do(func() { s.worded = s.collectWords() })
+	return s.worded
+}
+
+func (s *symbol) collectWords() *words {
 	if s.name == opcodeField {
 		return opcodeWords()
 	}
@@ -120,5 +124,3 @@ func (w *words) find(word string) (values []uint64, names []string) {
 	}
 	return nil, found
 }
-
-func sortStrings(s []string) { sort.Strings(s) }
