@@ -9,6 +9,7 @@ import (
 // The rows of the check table, by name. The order is that of the table.
 const (
 	findBadICRC FindingID = iota
+	findICRCSolved
 	findOpcode
 	findTVer
 	findPad
@@ -67,6 +68,15 @@ var checks = [numFindings]Check{
 		Try:     "If all packets of one sender are wrong, look at its ICRC (masked fields, byte order, pad). If only some are, look at cables, optics and the FEC counters of the path.",
 		text: func(f *Finding) string {
 			return fmt.Sprintf("%s with a wrong invariant CRC (first: PSN %s)", plural(int(f.Count), "packet", "packets"), psnText(f.Args[0]))
+		},
+	},
+	findICRCSolved: {
+		ID: "icrc_mistake", Severity: Error, Title: "A sender computes its ICRC wrongly",
+		Explain: "All bad packets of this sender have exactly the invariant CRC that one well-known mistake gives. It is not damage on the way.",
+		Rule:    "IBA Vol 1, 7.8.1; Annex A17.3.3",
+		Try:     "Mend the sender's computation as named. If a header field was rewritten on the way, the device that rewrites it must leave RoCE alone: its ICRC covers addresses and ports.",
+		text: func(f *Finding) string {
+			return fmt.Sprintf("%s from %s have a wrong invariant CRC because %s", plural(int(f.Args[0]), "packet", "packets"), f.Where, f.Detail)
 		},
 	},
 	findOpcode: {

@@ -34,7 +34,7 @@ func (t *Tracker) beginEpisode(c *conn, r Direction, id FindingID, dir Direction
 func (t *Tracker) endEpisode(c *conn, r Direction, at int64) {
 	e := &t.extras[c.extras].recovery[r].episode
 	e.active = false
-	i, ok := t.findings.index[findingKey{e.finding, c.id, e.dir}]
+	i, ok := t.findings.index[findingKey{id: e.finding, conn: c.id, dir: e.dir}]
 	if !ok {
 		return
 	}

@@ -77,6 +77,7 @@ type Finding struct {
 	Last      uint64    // the last frame that proves it
 	Args      [4]uint64 // the numbers behind the summary; what they are is the check's affair
 	Where     string    // of findings outside the connections: between whom
+	Detail    string    // more words for the summary, where numbers do not say it
 	Recovery  Recovery  // of findings of loss: what it cost to make it good
 	Summary   string    // one sentence with the numbers
 }

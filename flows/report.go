@@ -10,9 +10,10 @@ import (
 
 // findingKey folds the occurrences of a check in one stream into one finding.
 type findingKey struct {
-	id   FindingID
-	conn uint32
-	dir  Direction
+	id    FindingID
+	conn  uint32
+	dir   Direction
+	where string // outside the connections: between whom
 }
 
 // findingSet is the findings so far.
@@ -57,7 +58,7 @@ func (t *Tracker) addFinding(f *Finding) {
 	if t.opt.Sink.Finding != nil {
 		t.opt.Sink.Finding(f)
 	}
-	k := findingKey{f.ID, f.Conn, f.Direction}
+	k := findingKey{f.ID, f.Conn, f.Direction, f.Where}
 	if i, ok := t.findings.index[k]; ok {
 		known := &t.findings.list[i]
 		if known.Count == 0 { // retracted
@@ -79,7 +80,7 @@ func (t *Tracker) addFinding(f *Finding) {
 // retract takes back one occurrence of a finding, for later packets showed it
 // in another light.
 func (t *Tracker) retract(id FindingID, c *conn, d Direction) {
-	if i, ok := t.findings.index[findingKey{id, c.id, d}]; ok && t.findings.list[i].Count > 0 {
+	if i, ok := t.findings.index[findingKey{id: id, conn: c.id, dir: d}]; ok && t.findings.list[i].Count > 0 {
 		t.findings.list[i].Count--
 	}
 }

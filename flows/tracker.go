@@ -40,16 +40,17 @@ type Tracker struct {
 	extras     []*extras // extras[0] is not used
 	extrasFree []uint32
 
-	groups     map[hostPair]*group
-	ways       map[way]bool // directions between hosts in the capture
-	lastWay    way
-	held       int // packets held for want of the other side
-	handshakes *handshakes
-	events     []handshakeEvent
-	announced  map[QPName]*announcement
-	findings   findingSet
-	replaying  bool
-	histograms int
+	groups      map[hostPair]*group
+	ways        map[way]bool // directions between hosts in the capture
+	lastWay     way
+	held        int // packets held for want of the other side
+	handshakes  *handshakes
+	events      []handshakeEvent
+	announced   map[QPName]*announcement
+	findings    findingSet
+	icrcSenders map[dissect.Addr]*icrcSender
+	replaying   bool
+	histograms  int
 
 	packets   uint64
 	protocols ProtocolCounts
@@ -83,11 +84,12 @@ func New(opt Options) *Tracker {
 	return &Tracker{
 		opt: opt, idx: newIndex(),
 		open: make([]inflight, 1), extras: make([]*extras, 1),
-		groups:     map[hostPair]*group{},
-		ways:       map[way]bool{},
-		handshakes: newHandshakes(handshakeLimits{}),
-		announced:  map[QPName]*announcement{},
-		findings:   newFindingSet(),
+		groups:      map[hostPair]*group{},
+		ways:        map[way]bool{},
+		handshakes:  newHandshakes(handshakeLimits{}),
+		announced:   map[QPName]*announcement{},
+		findings:    newFindingSet(),
+		icrcSenders: map[dissect.Addr]*icrcSender{},
 	}
 }
 
@@ -168,6 +170,7 @@ func (t *Tracker) packet(p *dissect.Packet, frame []byte, m *Mark, l *lookup) {
 	}
 	if p.ICRC == dissect.ICRCInvalid {
 		m.Bits |= MarkBadICRC
+		t.keepICRC(p, frame)
 		t.damaged(p, l, m)
 		return
 	}
@@ -300,6 +303,7 @@ func (t *Tracker) Finish() {
 	t.settlePairs()
 	t.eachConn(func(c *conn) { t.settle(c) })
 	t.announcedWithoutData()
+	t.solveICRCs()
 }
 
 // eachConn calls f for every live connection in the order of the slab.
