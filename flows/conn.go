@@ -26,6 +26,8 @@ const (
 	connMidStart                          // began before the capture, as far as seen
 	connNoHold                            // no use in looking for its other side
 	connUsed                              // at least one packet of its own
+	connSeeking                           // its other side is still looked for
+	connDoubted                           // its pair was inferred, and does not hold
 )
 
 // endpoint is one queue pair. A connection whose other side is not known has

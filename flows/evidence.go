@@ -146,6 +146,7 @@ func (t *Tracker) name(ref streamRef, sender QPName, e *handshakeEvent) {
 	} else if c.flags&connProvisional != 0 {
 		t.giveUp(slot)
 	}
+	t.forget(slot)
 	c := t.conn(slot)
 	c.end[0].qpn = sender.QPN
 	t.enter(slot, BToA)

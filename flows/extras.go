@@ -9,12 +9,11 @@ import (
 // extras is what only some connections need.
 type extras struct {
 	why      string
-	counters [2]*Stream  // made on first need; see count
-	recovery [2]recovery // by the direction of the requests
-	gaps     [2][]gap    // by the direction of the requests
-	ghosts   [2]ghost    // answers beyond what was seen, held until their requests come or do not
-	hold     []heldPacket
-	seek     seeker
+	counters [2]*Stream     // made on first need; see count
+	recovery [2]recovery    // by the direction of the requests
+	gaps     [2][]gap       // by the direction of the requests
+	ghosts   [2]ghost       // answers beyond what was seen, held until their requests come or do not
+	doubts   uint8          // answers in a row that an inferred pair does not explain
 	steps    [2][]StateStep // by end; only what a handshake or a failure proves
 	neg      [2]Negotiated  // by end
 	lat      [2]*latency    // by the direction of the requests

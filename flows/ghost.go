@@ -25,6 +25,7 @@ func (t *Tracker) ghost(c *conn, r Direction, p *dissect.Packet, m *Mark) {
 
 func (t *Tracker) countGhost(c *conn, r Direction, g *ghost) {
 	g.active = false
+	t.doubt(c)
 	t.rare(c).count(r.Reverse()).GhostAcks++
 	t.report(findGhostAck, c, r.Reverse(), &g.packet, nil, uint64(g.packet.PSN), uint64(c.half[r].next.Add(-1)))
 }

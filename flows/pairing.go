@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -9,16 +10,23 @@ import (
 
 // Finding the two sides of a connection whose set-up was not captured. A
 // stream tells only where it goes. Streams that have no partner yet lie in the
-// group of their two hosts; each answer in one of them eliminates those
-// streams of the other direction that had not sent the PSN which it answers.
-// While a partner is looked for, the packets of a stream are held, so that
-// tracking begins with both directions from the first packet on.
+// group of their two hosts, and each answer in one of them speaks for some of
+// the streams of the other direction and against the others. A pair is made
+// where one stream is left. While a partner is looked for, the packets of a
+// stream are held for a while, so that tracking begins with both directions
+// from the first packet on; behind that, only evidence is kept.
 
 const (
-	maxHold     = 128      // packets held of one stream
+	shortHold   = 128      // packets held of a stream that nothing can be partner of
+	maxHold     = 1024     // packets held of one stream
 	maxHeld     = 64 << 10 // packets held in all
-	wantAnswers = 3        // that distinguish a candidate, before the capture ends
+	maxSeek     = 16 << 10 // packets of a stream in which its partner is looked for
 	maxSeekers  = 4096     // streams without partner between two hosts that are compared
+	wantAnswers = 3        // that fit, before the capture ends
+	wantAgainst = 4        // what rules a candidate out (see weight.against)
+	atEndReason = 2        // what does when no more can come
+	wantOdd     = 6        // odd answers that rule a candidate out
+	maxDoubts   = 4        // answers outside of what was sent that undo a pair
 )
 
 // hostPair is an unordered pair of addresses.
@@ -32,208 +40,315 @@ func pairOf(a, b dissect.Addr) hostPair {
 }
 
 // group is the streams between two hosts that have no partner yet.
-type group struct{ lone []uint32 }
+type group struct {
+	lone   []*seeker
+	going  [2]int // how many go to either host
+	blocks map[uint32]*bucket
+	oldest int // where room is made next
+}
+
+// partners is a tracker's state of looking for them.
+type partners struct {
+	seekers   map[uint32]*seeker // by slot: streams whose other side is looked for
+	held      int                // packets held for want of the other side
+	testimony int                // what is remembered of seekers
+	compared  int                // steps of work that it took
+}
 
 type heldPacket = dissect.Packet
 
-// seeker is what a stream without partner knows of the streams that may
-// answer to it.
-type seeker struct {
-	built      bool
-	candidates []uint32 // slots of streams whose requests this one may answer
-	answers    int      // that named one of them
-}
+const noSlot = ^uint32(0)
+
+func (t *Tracker) groupOf(c *conn) *group { return t.groups[pairOf(c.end[0].addr, c.end[1].addr)] }
 
 // seekPartner enters a new stream into its group.
 func (t *Tracker) seekPartner(slot uint32, c *conn) {
-	if t.held >= maxHeld || t.replaying {
+	if t.replaying || t.testimony >= maxTestimony {
 		return
 	}
 	k := pairOf(c.end[0].addr, c.end[1].addr)
 	g := t.groups[k]
 	if g == nil {
-		g = &group{}
+		g = &group{blocks: map[uint32]*bucket{}}
 		t.groups[k] = g
 	}
-	if len(g.lone) >= maxSeekers {
-		return
+	if len(g.lone) >= maxSeekers { // the one that had its chance goes
+		g.oldest++
+		t.stopSeeking(g.lone[g.oldest%len(g.lone)].slot)
+		t.groups[k] = g
 	}
-	g.lone = append(g.lone, slot)
-	c.flags |= connProvisional
+	s := &seeker{slot: slot, at: len(g.lone), nextTry: wantAnswers}
+	if c.end[1].addr == k.b {
+		s.side = 1
+	}
+	g.lone = append(g.lone, s)
+	g.going[s.side]++
+	if t.seekers == nil {
+		t.seekers = map[uint32]*seeker{}
+	}
+	t.seekers[slot] = s
+	c.flags |= connSeeking
+	if t.held < maxHeld {
+		c.flags |= connProvisional
+	}
 }
 
-// hold keeps a packet of a stream that has no partner yet, and looks for one.
-func (t *Tracker) hold(ref streamRef, p *dissect.Packet, frame []byte, m *Mark) {
-	slot := ref.slot()
-	c := t.conn(slot)
+// stopSeeking leaves a stream without partner.
+func (t *Tracker) stopSeeking(slot uint32) {
+	if t.conn(slot).flags&connProvisional != 0 {
+		t.giveUp(slot)
+	}
+	t.forget(slot)
+}
+
+// seeking takes a packet of a stream that has no partner yet, or one that is
+// in doubt.
+func (t *Tracker) seeking(ref streamRef, p *dissect.Packet, frame []byte, m *Mark, l *lookup) {
+	c := t.conn(ref.slot())
+	if c.flags&connDoubted != 0 {
+		t.part(ref.slot())
+		ref = t.newStream(p, l)
+		c = t.conn(ref.slot())
+	}
 	t.track(c, ref.direction(), p, frame, m)
-	x := t.rare(c)
-	x.hold = append(x.hold, *p)
-	t.held++
-	if p.Op().Role == dissect.Response {
-		t.consider(slot, c, p)
-	}
-	if c.flags&connProvisional != 0 && (len(x.hold) >= maxHold || t.held >= maxHeld) {
-		if mate := t.onlyMate(slot); mate != noSlot {
-			t.pair(mate, slot)
-		} else {
-			t.giveUp(slot)
-		}
-	}
-}
-
-const noSlot = ^uint32(0)
-
-// window says how a PSN stands to the requests of a stream.
-type window uint8
-
-const (
-	outside window = iota
-	inside
-	unknown // before what was captured
-)
-
-func (c *conn) sentPSN(p dissect.PSN) window {
-	h := &c.half[AToB]
-	if h.flags&halfRequests == 0 {
-		return outside
-	}
-	switch from, to := p.Sub(h.first), p.Sub(h.next); {
-	case from >= 0 && to < 0:
-		return inside
-	case from >= 0 && h.flags&halfSpanOpen != 0 && to < maxJump:
-		return inside
-	case from < 0 && from >= -maxHold:
-		return unknown
-	}
-	return outside
-}
-
-// consider takes an answer as evidence for its stream's partner.
-func (t *Tracker) consider(slot uint32, c *conn, p *dissect.Packet) {
-	x := t.rare(c)
-	s := &x.seek
-	g := t.groups[pairOf(c.end[0].addr, c.end[1].addr)]
-	if g == nil {
+	slot := ref.slot()
+	s := t.seekers[slot]
+	if s == nil {
 		return
 	}
-	if !s.built {
-		for _, o := range g.lone {
-			if other := t.conn(o); t.opposite(c, other) && other.sentPSN(p.PSN) == inside {
-				s.candidates = append(s.candidates, o)
-			}
-		}
-		s.built = len(s.candidates) > 0
-	} else {
-		s.candidates = slices.DeleteFunc(s.candidates, func(o uint32) bool {
-			return !t.opposite(c, t.conn(o)) || t.conn(o).sentPSN(p.PSN) == outside
-		})
-		s.built = len(s.candidates) > 0
+	if c.flags&connProvisional != 0 {
+		s.hold = append(s.hold, *p)
+		t.held++
 	}
-	if !s.built {
-		s.answers = 0
+	s.packets++
+	g := t.groupOf(c)
+	switch p.Op().Role {
+	case dissect.Request:
+		t.noteRequest(g, s, c, p)
+	case dissect.Response:
+		t.noteAnswer(s, p)
+		if !s.complete {
+			t.consider(g, s, &s.answers[len(s.answers)-1])
+		}
+		if s.count >= s.nextTry {
+			s.nextTry = s.count + s.count/2
+			t.try(g, s)
+		}
+	}
+	if t.seekers[slot] != s {
 		return
 	}
-	s.answers++
-	if s.answers >= wantAnswers && len(s.candidates) == 1 && !t.contested(g, slot, s.candidates[0]) {
-		t.pair(s.candidates[0], slot)
+	limit := maxHold
+	if g.going[s.side^1] == 0 {
+		limit = shortHold
+	}
+	if c.flags&connProvisional != 0 && (len(s.hold) >= limit || t.held >= maxHeld) {
+		t.lastTry(g, s)
+	}
+	if t.seekers[slot] == s && (s.packets >= maxSeek || t.testimony > maxTestimony) {
+		t.stopSeeking(slot)
 	}
 }
 
-// opposite reports whether o is a stream without partner that goes the other
-// way between the same hosts.
-func (t *Tracker) opposite(c, o *conn) bool {
-	return o.flags&(connLive|connProvisional) == connLive|connProvisional && o != c &&
-		o.end[0].addr == c.end[1].addr && o.end[1].addr == c.end[0].addr && o.transport == c.transport
+// opposite reports whether two seekers go to each other's hosts.
+func (t *Tracker) opposite(s, o *seeker) bool {
+	return o != nil && o != s && o.side != s.side && t.conn(o.slot).transport == t.conn(s.slot).transport &&
+		t.conn(o.slot).end[1].vlan == t.conn(s.slot).end[1].vlan
+}
+
+// try looks for the stream that a seeker answers to, and makes the pair where
+// there is one.
+func (t *Tracker) try(g *group, s *seeker) bool {
+	t.consider(g, s, &s.answers[len(s.answers)-1])
+	mate, w := t.choose(s, false)
+	if mate == nil || t.contested(s, mate) {
+		return false
+	}
+	t.pairSeekers(mate, s, w)
+	return true
+}
+
+// lastTry looks once more for a partner of a stream of which no more packets
+// can be held.
+func (t *Tracker) lastTry(g *group, s *seeker) {
+	if s.count > 0 && t.try(g, s) {
+		return
+	}
+	for _, slot := range slices.Clone(s.suitors) {
+		if o := t.seekers[slot]; o != nil && slices.Contains(o.candidates, s.slot) && t.try(g, o) && t.seekers[s.slot] != s {
+			return
+		}
+	}
+	t.giveUp(s.slot)
+}
+
+// choose returns the only candidate that a seeker's answers leave, if there is
+// one. Those that are ruled out are dropped.
+func (t *Tracker) choose(s *seeker, atEnd bool) (*seeker, weight) {
+	var best *seeker
+	var bestW weight
+	weights := make([]weight, len(s.candidates))
+	for i, slot := range s.candidates {
+		o := t.seekers[slot]
+		weights[i] = t.weigh(s, o)
+		if w := weights[i]; best == nil || w.fit-4*w.against() > bestW.fit-4*bestW.against() {
+			best, bestW = o, w
+		}
+	}
+	if best == nil || !bestW.likely() {
+		return nil, bestW
+	}
+	kept := s.candidates[:0]
+	for i, slot := range s.candidates {
+		if slot != best.slot && rulesOut(&bestW, &weights[i], atEnd) {
+			t.dropSuitor(slot, s.slot)
+			s.ruledOut++
+			continue
+		}
+		kept = append(kept, slot)
+	}
+	s.candidates = kept
+	enough := wantAnswers
+	if atEnd {
+		enough = 1
+	}
+	if len(kept) != 1 || !s.complete || bestW.fit < enough {
+		return nil, bestW
+	}
+	return best, bestW
+}
+
+// rulesOut reports whether what speaks for one candidate rules another out.
+func rulesOut(best, w *weight, atEnd bool) bool {
+	reason := wantAgainst
+	if atEnd {
+		reason = atEndReason
+	}
+	if w.against()-best.against() >= reason && best.fit >= min(reason, wantAnswers) {
+		return true
+	}
+	return w.odd-best.odd >= wantOdd && best.odd*8 <= best.fit
+}
+
+func (t *Tracker) dropSuitor(slot, suitor uint32) {
+	if o := t.seekers[slot]; o != nil {
+		if i := slices.Index(o.suitors, suitor); i >= 0 {
+			o.suitors = slices.Delete(o.suitors, i, i+1)
+		}
+	}
 }
 
 // contested reports whether another stream, too, can only answer to o.
-func (t *Tracker) contested(g *group, slot, o uint32) bool {
-	for _, other := range g.lone {
-		if other == slot {
+func (t *Tracker) contested(s, o *seeker) bool {
+	for _, slot := range o.suitors {
+		other := t.seekers[slot]
+		if other == nil || other == s || len(other.candidates) != 1 || !other.complete {
 			continue
 		}
-		if x := t.extrasOf(t.conn(other)); x != nil && len(x.seek.candidates) == 1 && x.seek.candidates[0] == o {
+		if w := t.weigh(other, o); w.likely() {
 			return true
 		}
 	}
 	return false
 }
 
-// onlyMate returns the one stream that a stream can belong to: the one whose
-// requests it answers, or the one that answers its requests.
-func (t *Tracker) onlyMate(slot uint32) uint32 {
-	c := t.conn(slot)
-	g := t.groups[pairOf(c.end[0].addr, c.end[1].addr)]
-	x := t.extrasOf(c)
-	if g == nil || x == nil {
-		return noSlot
-	}
-	if s := &x.seek; len(s.candidates) == 1 && !t.contested(g, slot, s.candidates[0]) {
-		return s.candidates[0]
-	}
-	mate := noSlot
-	for _, o := range g.lone {
-		y := t.extrasOf(t.conn(o))
-		if o == slot || y == nil || !slices.Contains(y.seek.candidates, slot) {
-			continue
-		}
-		if mate != noSlot || len(y.seek.candidates) != 1 {
-			return noSlot
-		}
-		mate = o
-	}
-	return mate
-}
-
 // forget takes a stream out of its group and out of others' candidates.
 func (t *Tracker) forget(slot uint32) {
 	c := t.conn(slot)
-	k := pairOf(c.end[0].addr, c.end[1].addr)
-	g := t.groups[k]
-	if g == nil {
+	s := t.seekers[slot]
+	c.flags &^= connSeeking
+	if s == nil {
 		return
 	}
-	g.lone = slices.DeleteFunc(g.lone, func(o uint32) bool { return o == slot })
-	for _, o := range g.lone {
-		if x := t.extrasOf(t.conn(o)); x != nil {
-			x.seek.candidates = slices.DeleteFunc(x.seek.candidates, func(o uint32) bool { return o == slot })
+	g := t.groupOf(c)
+	t.unlistBlocks(g, s)
+	for _, o := range s.suitors {
+		if x := t.seekers[o]; x != nil {
+			if i := slices.Index(x.candidates, slot); i >= 0 {
+				x.candidates = slices.Delete(x.candidates, i, i+1)
+				x.taken++
+			}
 		}
 	}
+	for _, o := range s.candidates {
+		t.dropSuitor(o, slot)
+	}
+	last := len(g.lone) - 1
+	g.lone[s.at] = g.lone[last]
+	g.lone[s.at].at = s.at
+	g.lone[last] = nil
+	g.lone = g.lone[:last]
+	g.going[s.side]--
+	t.testimony -= s.testimony()
+	t.held -= len(s.hold)
+	delete(t.seekers, slot)
 	if len(g.lone) == 0 {
-		delete(t.groups, k)
+		delete(t.groups, pairOf(c.end[0].addr, c.end[1].addr))
 	}
 }
 
 // takeHold empties a stream's held packets.
-func (t *Tracker) takeHold(c *conn) []heldPacket {
-	x := t.extrasOf(c)
-	if x == nil {
+func (t *Tracker) takeHold(slot uint32) []heldPacket {
+	s := t.seekers[slot]
+	if s == nil {
 		return nil
 	}
-	h := x.hold
-	x.hold = nil
+	h := s.hold
+	s.hold = nil
 	t.held -= len(h)
 	return h
+}
+
+// pairSeekers makes one connection of two streams by what their answers say.
+// b answers a's requests.
+func (t *Tracker) pairSeekers(a, b *seeker, w weight) {
+	why := b.reasons(w)
+	x, y := a.slot, b.slot
+	if t.conn(x).flags&t.conn(y).flags&connProvisional != 0 {
+		t.pair(x, y)
+		for _, slot := range [2]uint32{x, y} { // one of the two is the connection now
+			if c := t.conn(slot); c.flags&connLive != 0 && c.paired() {
+				c.evidence = Inferred
+				t.rare(c).why = why
+			}
+		}
+		return
+	}
+	t.join(x, y, why)
+}
+
+// reasons says why a seeker's only candidate is its partner.
+func (s *seeker) reasons(w weight) string {
+	why := plural(w.fit, "answer fits a request", "answers fit requests") + " that the other side had sent by then"
+	if n := w.near + w.far; n > 0 {
+		why += fmt.Sprintf(", %s nothing that was captured", plural(n, "fits", "fit"))
+	}
+	switch {
+	case s.ruledOut > 0 && s.taken > 0:
+		why += fmt.Sprintf("; %s ruled out by them, and %s to others", plural(s.ruledOut, "other queue pair is", "other queue pairs are"), plural(s.taken, "belongs", "belong"))
+	case s.ruledOut > 0:
+		why += fmt.Sprintf("; %s ruled out by them", plural(s.ruledOut, "other queue pair is", "other queue pairs are"))
+	case s.taken > 0:
+		why += fmt.Sprintf("; %s to others", plural(s.taken, "queue pair that they fit, too, belongs", "queue pairs that they fit, too, belong"))
+	default:
+		why += "; no other queue pair between the two hosts comes near"
+	}
+	return why
 }
 
 // pair makes one connection of two streams and tracks what was held of them.
 // a is the stream whose requests the other, b, answers.
 func (t *Tracker) pair(a, b uint32) {
 	ca, cb := t.conn(a), t.conn(b)
-	answers := 0
-	if x := t.extrasOf(cb); x != nil {
-		answers = x.seek.answers
-	}
 	// The side that asked first is called a.
 	if first := &cb.half[AToB]; first.flags&halfRequests != 0 &&
 		(ca.half[AToB].flags&halfRequests == 0 || first.reqFrame < ca.half[AToB].reqFrame) {
 		a, b, ca, cb = b, a, cb, ca
 	}
+	held := append(t.takeHold(a), t.takeHold(b)...)
 	t.forget(a)
 	t.forget(b)
-	held := append(t.takeHold(ca), t.takeHold(cb)...)
-	slices.SortFunc(held, func(x, y heldPacket) int { return int(int64(x.Number) - int64(y.Number)) })
+	slices.SortFunc(held, func(x, y heldPacket) int { return cmp.Compare(x.Number, y.Number) })
 	ends := [2]endpoint{cb.end[1], ca.end[1]}
 	id, firstNum := min(ca.id, cb.id), min(ca.firstNum, cb.firstNum)
 	transport := ca.transport
@@ -241,52 +356,61 @@ func (t *Tracker) pair(a, b uint32) {
 	t.release(b)
 	t.reset(ca)
 	*ca = conn{id: id, flags: connLive, transport: transport, end: ends, evidence: Inferred, firstNum: firstNum}
-	t.rare(ca).why = fmt.Sprintf("its answers fit the PSNs of no other queue pair between the two hosts (%s)", plural(answers, "answer", "answers"))
 	t.enter(a, BToA)
 	t.replay(ca, held)
 }
 
-// giveUp tracks a stream on its own: its other side cannot be told.
+// join makes one connection of two streams of which too much has passed to
+// track it anew: a's record goes on with both directions, b's ends.
+func (t *Tracker) join(a, b uint32, why string) {
+	t.stopSeeking(a)
+	t.stopSeeking(b)
+	ca, cb := t.conn(a), t.conn(b)
+	sender := cb.end[1].qpn
+	t.close(b)
+	cb.end[0].qpn, cb.evidence = ca.end[1].qpn, Inferred
+	t.rare(cb).why = fmt.Sprintf("its partner was found late, and it goes on as connection %d: %s", ca.id, why)
+	ca.end[0].qpn, ca.evidence = sender, Inferred
+	x := t.rare(ca)
+	x.why, x.candidates = why, nil
+	t.enter(a, BToA)
+}
+
+// giveUp tracks a stream on its own: its other side cannot be told as yet.
 func (t *Tracker) giveUp(slot uint32) {
 	c := t.conn(slot)
-	candidates := t.candidateNames(slot)
-	t.forget(slot)
-	held := t.takeHold(c)
+	held := t.takeHold(slot)
 	t.reset(c)
-	*c = conn{id: c.id, flags: connLive, transport: c.transport, end: c.end, firstNum: c.firstNum}
-	switch {
-	case len(candidates) > 0:
-		c.evidence = Ambiguous
-		x := t.rare(c)
-		x.why = fmt.Sprintf("several queue pairs had sent the PSNs that were answered (%d candidates)", len(candidates))
-		x.candidates = candidates
-	}
+	*c = conn{id: c.id, flags: connLive | c.flags&connSeeking, transport: c.transport, end: c.end, firstNum: c.firstNum}
+	t.nameCandidates(slot)
 	t.replay(c, held)
 }
 
-// candidateNames lists the queue pairs that may be a stream's unknown sender.
-func (t *Tracker) candidateNames(slot uint32) (names []QPName) {
-	c := t.conn(slot)
-	g := t.groups[pairOf(c.end[0].addr, c.end[1].addr)]
-	if g == nil {
-		return nil
+// nameCandidates notes who a stream's unknown sender may be.
+func (t *Tracker) nameCandidates(slot uint32) {
+	c, s := t.conn(slot), t.seekers[slot]
+	if s == nil || c.paired() {
+		return
 	}
-	add := func(o uint32) {
-		if n := t.conn(o).end[1].name(); !slices.Contains(names, n) {
-			names = append(names, n)
+	var names []QPName
+	for _, list := range [2][]uint32{s.candidates, s.suitors} {
+		for _, o := range list {
+			if n := t.conn(o).end[1].name(); !slices.Contains(names, n) {
+				names = append(names, n)
+			}
 		}
 	}
-	if x := t.extrasOf(c); x != nil {
-		for _, o := range x.seek.candidates {
-			add(o)
-		}
+	if len(names) == 0 {
+		c.evidence = Unpaired
+		return
 	}
-	for _, o := range g.lone {
-		if x := t.extrasOf(t.conn(o)); x != nil && slices.Contains(x.seek.candidates, slot) {
-			add(o)
-		}
+	c.evidence = Ambiguous
+	x := t.rare(c)
+	x.candidates = names
+	x.why = fmt.Sprintf("what was answered may have been meant for %s", plural(len(names), "queue pair", "queue pairs"))
+	if !s.complete && s.count > 0 {
+		x.why = fmt.Sprintf("what was answered may have been meant for %d queue pairs or more", len(names))
 	}
-	return names
 }
 
 // replay tracks held packets as if they came now.
@@ -307,38 +431,80 @@ func (t *Tracker) replay(c *conn, held []heldPacket) {
 	t.replaying = false
 }
 
-// settlePairs pairs what the whole capture lets pair, and gives the rest up.
-func (t *Tracker) settlePairs() {
-	for again := true; again; {
-		again = false
-		for _, g := range t.groups {
-			for _, slot := range g.lone {
-				if mate := t.onlyMate(slot); mate != noSlot {
-					a, b := mate, slot
-					if x := t.extrasOf(t.conn(slot)); x == nil || !slices.Contains(x.seek.candidates, mate) {
-						a, b = slot, mate
-					}
-					t.pair(a, b)
-					again = true
-					break
-				}
-			}
-		}
+// doubt notes that an answer of an inferred connection is to nothing that its
+// other side sent. Several of them in a row undo the pair.
+func (t *Tracker) doubt(c *conn) {
+	if c.evidence != Inferred || c.flags&connClosed != 0 {
+		return
 	}
-	var rest []uint32
-	for _, g := range t.groups {
-		rest = append(rest, g.lone...)
-	}
-	names := make(map[uint32][]QPName, len(rest))
-	for _, slot := range rest {
-		names[slot] = t.candidateNames(slot)
-	}
-	slices.SortFunc(rest, func(a, b uint32) int { return int(t.conn(a).id) - int(t.conn(b).id) })
-	for _, slot := range rest {
-		t.giveUp(slot)
-		if c := t.conn(slot); len(names[slot]) > 0 {
-			c.evidence = Ambiguous
-			t.rare(c).candidates = names[slot]
+	if x := t.rare(c); x.doubts < maxDoubts {
+		if x.doubts++; x.doubts == maxDoubts {
+			c.flags |= connDoubted
 		}
 	}
 }
+
+// part undoes a pair: its record ends, and both streams look for a partner
+// again.
+func (t *Tracker) part(slot uint32) {
+	c := t.conn(slot)
+	t.close(slot)
+	c.flags &^= connDoubted
+	c.evidence = Ambiguous
+	x := t.rare(c)
+	x.why = fmt.Sprintf("taken for a pair at first (%s), but then %d answers in a row were to nothing that the other side had sent", x.why, maxDoubts)
+	x.candidates = []QPName{c.end[0].name(), c.end[1].name()}
+}
+
+// settlePairs pairs what the whole capture lets pair, and names the candidates
+// of the rest.
+func (t *Tracker) settlePairs() {
+	for range maxRounds {
+		var all []*seeker
+		for _, s := range t.seekers {
+			if s.count > 0 && len(s.candidates) > 0 {
+				all = append(all, s)
+			}
+		}
+		slices.SortFunc(all, func(a, b *seeker) int { return cmp.Compare(t.conn(a.slot).id, t.conn(b.slot).id) })
+		claims := map[*seeker]int{}
+		mates := make([]*seeker, len(all))
+		weights := make([]weight, len(all))
+		for i, s := range all {
+			if mates[i], weights[i] = t.choose(s, true); mates[i] != nil {
+				claims[mates[i]]++
+			}
+		}
+		again := false
+		for i, s := range all {
+			mate := mates[i]
+			if mate == nil || claims[mate] != 1 || t.seekers[s.slot] != s || t.seekers[mate.slot] != mate {
+				continue
+			}
+			t.pairSeekers(mate, s, weights[i])
+			again = true
+		}
+		if !again {
+			break
+		}
+	}
+	rest := make([]uint32, 0, len(t.seekers))
+	for slot := range t.seekers {
+		rest = append(rest, slot)
+	}
+	slices.SortFunc(rest, func(a, b uint32) int { return cmp.Compare(t.conn(a).id, t.conn(b).id) })
+	for _, slot := range rest {
+		if t.conn(slot).flags&connProvisional != 0 {
+			t.giveUp(slot)
+		} else {
+			t.nameCandidates(slot)
+		}
+	}
+	for _, slot := range rest {
+		t.forget(slot)
+	}
+}
+
+// maxRounds bounds how often the streams that are left are compared anew
+// because others have found their partner.
+const maxRounds = 16

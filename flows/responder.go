@@ -20,7 +20,10 @@ func (t *Tracker) response(c *conn, d Direction, p *dissect.Packet, frame []byte
 		t.countSyndrome(c, d, p, m)
 	}
 	if h.flags&halfRequests == 0 {
-		return // its requests are not in the capture
+		if c.flags&connProvisional == 0 {
+			t.stray(p)
+		}
+		return // its requests are not in the capture, or not known to be
 	}
 	if !p.PSN.Before(h.next) && h.flags&halfSpanOpen == 0 {
 		t.ghost(c, r, p, m)
@@ -94,6 +97,7 @@ func (t *Tracker) acknowledge(c *conn, r Direction, psn dissect.PSN, explicit bo
 	h.acked = psn.Add(1)
 	h.flags |= halfAckSeen
 	if x := t.extrasOf(c); x != nil {
+		x.doubts = 0
 		for i := range x.gaps[r] {
 			if g := &x.gaps[r][i]; !psn.Before(g.to) {
 				g.acked = true

@@ -51,7 +51,7 @@ func (t *Tracker) checkStorm(c *conn, d Direction) {
 // blindness.
 func (t *Tracker) checkSilence(c *conn, d Direction) {
 	h := &c.half[d]
-	if h.flags&halfResponses != 0 || c.transport == dissect.UC || c.transport == dissect.UD {
+	if h.flags&halfResponses != 0 || c.transport == dissect.UC || c.transport == dissect.UD || c.evidence == Ambiguous {
 		return
 	}
 	if c.stream[d.Reverse()].flags&streamSeen != 0 || c.stream[d].packets <= fewRequests {

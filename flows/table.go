@@ -43,6 +43,9 @@ func (t *Tracker) close(slot uint32) {
 
 // unlist takes the streams that a connection has in the index out of it.
 func (t *Tracker) unlist(slot uint32, c *conn) {
+	if c.flags&connSeeking != 0 {
+		t.forget(slot)
+	}
 	if c.flags&connClosed != 0 {
 		return
 	}

@@ -40,10 +40,10 @@ type Tracker struct {
 	extras     []*extras // extras[0] is not used
 	extrasFree []uint32
 
+	partners
 	groups      map[hostPair]*group
 	ways        map[way]bool // directions between hosts in the capture
 	lastWay     way
-	held        int // packets held for want of the other side
 	handshakes  *handshakes
 	events      []handshakeEvent
 	announced   map[QPName]*announcement
@@ -202,8 +202,8 @@ func (t *Tracker) packet(p *dissect.Packet, frame []byte, m *Mark, l *lookup) {
 		ref = t.newStream(p, l)
 	}
 	c := t.conn(ref.slot())
-	if c.flags&connProvisional != 0 {
-		t.hold(ref, p, frame, m)
+	if c.flags&(connSeeking|connDoubted) != 0 {
+		t.seeking(ref, p, frame, m, l)
 		return
 	}
 	t.track(c, ref.direction(), p, frame, m)
