@@ -276,6 +276,10 @@ func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark,
 	}
 	switch diff := p.PSN.Sub(f.respMax); {
 	case diff == 0:
+		if f.Resends == 0 && p.PSN.Before(h.acked) && id != ipidNew { // answers to later requests have overtaken it
+			m.Bits |= MarkReordered
+			t.rare(c).count(d).Reordered++
+		}
 		if f.missing == 0 {
 			f.respNext = p.PSN.Add(1)
 		}
@@ -289,7 +293,7 @@ func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark,
 		f.Seen += uint64(p.PayloadLen())
 		t.report(findResponseGap, c, d, p, m, uint64(diff), uint64(p.PSN.Add(-diff)))
 	case f.missing > 0 && p.PSN == f.respNext:
-		if f.resumes > 0 {
+		if f.resumes > 0 && id != ipidLate {
 			m.Bits |= MarkRetransmission
 			t.rare(c).count(d).RetransmittedPackets++
 		} else {
