@@ -222,6 +222,7 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 	}
 	if !f.psn.Before(p.PSN) {
 		f.round++
+		x.recovery[d].rounds = max(x.recovery[d].rounds, f.round)
 	}
 	f.psn = p.PSN
 	f.Resends++
@@ -381,6 +382,7 @@ func (t *Tracker) resendRun(c *conn, d Direction, p *dissect.Packet, m *Mark, ca
 	case CauseTimeout:
 		t.report(findTimeout, c, d, p, m, uint64(p.PSN), uint64(p.Time-c.half[d].lastReq))
 		t.beginEpisode(c, d, findTimeout, d, c.half[d].lastReq)
+		t.rare(c).recovery[d].timeouts.add(p.Time - c.half[d].lastReq)
 	case CauseSpurious:
 		if p.Op().Family != dissect.Read { // a READ has findings of its own
 			t.report(findSpurious, c, d, p, m, uint64(p.PSN))

@@ -44,6 +44,7 @@ func (e *endpoint) name() QPName { return QPName{Addr: e.addr, VLAN: int(e.vlan)
 // what their responder answers. PSNs are the requester's.
 type half struct {
 	flags     halfFlags
+	maxSent   uint16      // most request packets unacknowledged at a time
 	first     dissect.PSN // first request seen, or announced
 	next      dissect.PSN // one behind the highest request seen
 	acked     dissect.PSN // everything before it is acknowledged
@@ -59,7 +60,7 @@ type half struct {
 	prevOp    dissect.Opcode // of the newest request in order
 	depth     uint8          // READs and atomics open
 	maxDepth  uint8
-	mtu       uint8 // path MTU code 1…5, 0 unknown
+	mtu       uint8 // path MTU codes 1…5, 0 unknown: the one in force | the one seen in use << 4
 	openCount uint16
 	maxOpen   uint16
 }
@@ -86,6 +87,23 @@ type recovery struct {
 	copyNext dissect.PSN // with halfCopied: the PSN behind the newest request
 	nak      lastNAK
 	episode  episode
+	rounds   uint16 // most times that one message was begun again
+	timeouts silence
+}
+
+// silence is how long requesters were seen to wait before they sent again
+// unasked, in nanoseconds.
+type silence struct {
+	count    uint64
+	min, max int64
+}
+
+func (s *silence) add(ns int64) {
+	if s.count == 0 || ns < s.min {
+		s.min = ns
+	}
+	s.max = max(s.max, ns)
+	s.count++
 }
 
 // lastNAK is the newest NAK or RNR NAK. Its kind is nakNone once a resend has
@@ -159,7 +177,14 @@ func (c *conn) hasKey(d Direction, k *streamKey) bool {
 func (c *conn) paired() bool { return c.end[0].qpn != noSource && c.end[1].qpn != noSource }
 
 // mtuBytes is the requester's path MTU, 0 where it is not known.
-func (h *half) mtuBytes() int { return dissect.MTUBytes(h.mtu) }
+func (h *half) mtuBytes() int { return dissect.MTUBytes(h.mtu & 15) }
+
+// mtuSeen is the path MTU that the requester's full packets show, 0 where none
+// was seen.
+func (h *half) mtuSeen() int { return dissect.MTUBytes(h.mtu >> 4) }
+
+// setMTU notes the path MTU in force.
+func (h *half) setMTU(code uint8) { h.mtu = h.mtu&0xF0 | code }
 
 // mtuCode is the reverse of dissect.MTUBytes, 0 for what is no path MTU.
 func mtuCode(n int) uint8 {

@@ -14,9 +14,13 @@ type announcement struct {
 	handshakeEvent
 	slot        uint32 // of the connection, once it had a packet
 	used        bool
-	refs        int   // table entries that point here
-	established int64 // time of the RTU; 0 unknown
+	refs        int             // table entries that point here
+	established int64           // time of the RTU; 0 unknown
+	asked       *handshakeEvent // the first DREQ, until a DREP answers it
 }
+
+// dreqPatience is how long a DREQ may be without a DREP.
+const dreqPatience = 1_000_000_000
 
 // maxAnnounced bounds the queue pairs that are remembered from handshakes.
 const maxAnnounced = 1 << 20
@@ -220,7 +224,7 @@ func (t *Tracker) fromAnnouncement(c *conn, a *announcement) {
 	x.serviceID, x.established = a.ServiceID, a.established
 	for d, known := range [2]bool{a.HasPSNA, a.HasPSNB} {
 		h := &c.half[d]
-		h.mtu = mtuCode(x.neg[d].PathMTU)
+		h.setMTU(mtuCode(x.neg[d].PathMTU))
 		if known && c.transport != dissect.UD {
 			psn := x.neg[d].StartPSN
 			h.first, h.next, h.acked = psn, psn, psn
@@ -260,7 +264,17 @@ func (t *Tracker) announcedDatagram(c *conn) {
 // its queue pairs are named anew.
 func (t *Tracker) disconnect(e *handshakeEvent) {
 	a := t.announcementOf(e)
-	if a == nil || !a.used {
+	if a == nil {
+		return
+	}
+	switch {
+	case e.Kind == evDisconnected:
+		a.asked = nil
+	case a.asked == nil:
+		first := *e
+		a.asked = &first
+	}
+	if !a.used {
 		return
 	}
 	c := t.conn(a.slot)
@@ -274,6 +288,9 @@ func (t *Tracker) disconnect(e *handshakeEvent) {
 // packet, and says so.
 func (t *Tracker) announcedWithoutData() {
 	for _, a := range t.announcements() {
+		if a.asked != nil && t.now-a.asked.Time > dreqPatience {
+			t.reportEvent(findDREQUnanswered, a.asked)
+		}
 		if a.used || a.Kind != evPair {
 			continue
 		}

@@ -16,6 +16,7 @@ type extras struct {
 	doubts   uint8          // answers in a row that an inferred pair does not explain
 	steps    [2][]StateStep // by end; only what a handshake or a failure proves
 	neg      [2]Negotiated  // by end
+	credits  [2]creditLimit // by the direction of the requests
 	lat      [2]*latency    // by the direction of the requests
 	dscps    [2][]uint8
 	ports    [2][]uint16
@@ -25,6 +26,13 @@ type extras struct {
 	serviceID   uint64
 	established int64
 	announced   int64 // when a handshake named a connection that never had a packet
+}
+
+// creditLimit is the newest word of a responder on its receive queue.
+type creditLimit struct {
+	known   bool
+	credits int
+	limit   dissect.MSN // requests up to this one may consume a receive
 }
 
 // count returns the counters of a stream that most streams never need. Those

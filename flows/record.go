@@ -1,6 +1,10 @@
 package flows
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/rocescope/rocescope/dissect"
+)
 
 // Snapshot copies the state of everything. It is to be called between batches.
 func (t *Tracker) Snapshot() *Snapshot {
@@ -56,9 +60,7 @@ func (t *Tracker) qpRecord(c *conn, end int) QP {
 	if x := t.extrasOf(c); x != nil {
 		q.Negotiated = x.neg[end]
 	}
-	q.InUse = InUse{
-		SQSent: uint64(h.index), Outstanding: uint32(h.maxOpen), ReadDepth: uint32(h.maxDepth), CreditLimit: -1,
-	}
+	q.InUse = t.inUse(c, end)
 	return q
 }
 
@@ -96,4 +98,43 @@ func (t *Tracker) streamRecord(c *conn, d Direction) Stream {
 		r.Goodput = float64(s.payload) * 8e9 / float64(span)
 	}
 	return r
+}
+
+// inUse is what the traffic shows of a queue pair's queues and settings.
+func (t *Tracker) inUse(c *conn, end int) InUse {
+	asks := &c.half[end]
+	sent, received := t.streamRecord(c, Direction(end)), t.streamRecord(c, Direction(1-end))
+	u := InUse{
+		SQSent: uint64(asks.index), Outstanding: uint32(asks.maxOpen), OutstandingPackets: uint32(asks.maxSent),
+		ReadDepth: uint32(asks.maxDepth), CreditLimit: -1, PathMTU: asks.mtuSeen(),
+	}
+	for op := range sent.Messages {
+		u.SQAcked += sent.Messages[op].Completed
+	}
+	if c.transport != dissect.RC && c.transport != dissect.XRC {
+		u.SQAcked = 0 // nobody acknowledges
+	}
+	u.RQConsumed = received.Messages[OpSend].Completed + received.Messages[OpWrite].Imm
+	if x := t.extrasOf(c); x != nil {
+		if k := x.credits[end]; k.known {
+			u.CreditLimit, u.Credits = int(k.limit), k.credits
+		}
+		u.Retries = int(x.recovery[end].rounds)
+		if s := &x.recovery[end].timeouts; s.count > 0 {
+			u.TimeoutMin, u.TimeoutMax = s.min, s.max
+			u.TimeoutCodes = timeoutCodes(s.min)
+		}
+	}
+	return u
+}
+
+// timeoutCodes lists the codes n of the local ACK time-out that fit a wait: a
+// time-out of T = 4.096 µs × 2^n may be noticed between T and 4T.
+func timeoutCodes(wait int64) (codes []uint8) {
+	for n := uint8(1); n < 32; n++ {
+		if at := int64(dissect.AckTimeout(n)); at <= wait && wait <= 4*at {
+			codes = append(codes, n)
+		}
+	}
+	return codes
 }

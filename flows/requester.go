@@ -81,8 +81,13 @@ func (t *Tracker) jump(c *conn, d Direction, p *dissect.Packet, m *Mark, diff in
 
 // learnMTU takes the path MTU from packets that must be full.
 func (h *half) learnMTU(p *dissect.Packet) {
-	if h.mtu == 0 && p.Op().Payload == dissect.FullMTU {
-		h.mtu = mtuCode(p.PayloadLen())
+	if h.mtu>>4 != 0 || p.Op().Payload != dissect.FullMTU {
+		return
+	}
+	code := mtuCode(p.PayloadLen())
+	h.mtu |= code << 4
+	if h.mtu&15 == 0 {
+		h.mtu |= code
 	}
 }
 
@@ -119,7 +124,7 @@ func (t *Tracker) closeSpan(c *conn, d Direction, p *dissect.Packet, diff int) i
 	for code := uint8(1); code <= 5; code++ {
 		mtu := uint64(dissect.MTUBytes(code))
 		if (f.Bytes+mtu-1)/mtu == uint64(n) {
-			h.mtu = code
+			h.setMTU(code)
 			h.next, f.end = p.PSN, p.PSN
 			h.flags &^= halfSpanOpen
 			return 0
@@ -144,6 +149,9 @@ func (t *Tracker) inOrder(c *conn, d Direction, p *dissect.Packet, m *Mark) {
 	}
 	h.next = p.PSN.Add(n)
 	h.prevOp = p.Opcode
+	if sent := h.next.Sub(h.acked); sent > int(h.maxSent) {
+		h.maxSent = uint16(min(sent, 0xFFFF))
+	}
 	t.sent(c, d, i, p, m)
 	if op.Has(dissect.LayerAtomicETH) && p.VA&7 != 0 {
 		t.report(findAtomicAligned, c, d, p, m, p.VA)

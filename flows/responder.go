@@ -66,6 +66,10 @@ func (t *Tracker) countSyndrome(c *conn, d Direction, p *dissect.Packet, m *Mark
 	switch p.Syndrome.Kind() {
 	case dissect.KindACK:
 		c.stream[d].acks++
+		if credits, ok := dissect.Credits(p.Syndrome.Value()); ok {
+			x := t.rare(c)
+			x.credits[d.Reverse()] = creditLimit{known: true, credits: credits, limit: p.MSN.Add(credits)}
+		}
 	case dissect.KindRNR:
 		m.Bits |= MarkRNR
 		t.rare(c).count(d).RNRNAKs++
@@ -230,9 +234,7 @@ func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark,
 	h := &c.half[r]
 	d := r.Reverse()
 	op := p.Op()
-	if h.mtu == 0 {
-		h.learnMTU(p)
-	}
+	h.learnMTU(p)
 	prev, i := t.find(h, p.PSN)
 	if i == 0 && h.flags&halfSpanOpen != 0 && h.tail != 0 {
 		i = h.tail
@@ -261,7 +263,7 @@ func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark,
 		}
 	}
 	f = &t.open[i]
-	if h.flags&halfSpanOpen != 0 && i == h.tail && h.mtu != 0 {
+	if h.flags&halfSpanOpen != 0 && i == h.tail && h.mtuBytes() != 0 {
 		n := int((f.Bytes + uint64(h.mtuBytes()) - 1) / uint64(h.mtuBytes()))
 		f.end = f.FirstPSN.Add(max(n, 1))
 		if h.next.Before(f.end) {

@@ -28,8 +28,8 @@ func (t *Tracker) settleChecks(c *conn) {
 		}
 	}
 	a, b := &c.half[0], &c.half[1]
-	if a.mtu != 0 && b.mtu != 0 && a.mtu != b.mtu {
-		t.reportAt(findMTUAsymmetry, c, AToB, c.firstNum, t.firstSeen(c), uint64(a.mtuBytes()), uint64(b.mtuBytes()))
+	if a.mtuSeen() != 0 && b.mtuSeen() != 0 && a.mtuSeen() != b.mtuSeen() {
+		t.reportAt(findMTUAsymmetry, c, AToB, c.firstNum, t.firstSeen(c), uint64(a.mtuSeen()), uint64(b.mtuSeen()))
 	}
 }
 

@@ -107,15 +107,20 @@ type Negotiated struct {
 	HasMemory          bool
 }
 
-// InUse is what a queue pair's traffic shows of its queues.
+// InUse is what a queue pair's traffic shows of its queues and settings.
 type InUse struct {
-	SQSent, SQAcked    uint64 // work requests
-	RQConsumed         uint64 // receive WQEs
-	Outstanding        uint32 // most messages outstanding at a time
-	OutstandingPackets uint32
-	ReadDepth          uint32 // most READs and atomics outstanding at a time
-	CreditLimit        int    // last advertised, -1 = none
-	LargestPayload     int
+	SQSent, SQAcked    uint64  // work requests
+	RQConsumed         uint64  // receive WQEs
+	Outstanding        uint32  // most messages outstanding at a time
+	OutstandingPackets uint32  // most request packets
+	ReadDepth          uint32  // most READs and atomics
+	PathMTU            int     // that its full packets show, 0 = none seen
+	Credits            int     // receive WQEs that its responder granted last
+	CreditLimit        int     // MSN up to which it may consume a receive, -1 = never told
+	Retries            int     // most times that one message was begun again
+	TimeoutMin         int64   // ns, shortest wait before it sent again unasked; 0 = never
+	TimeoutMax         int64   // ns, longest
+	TimeoutCodes       []uint8 // codes n of 4.096 µs × 2^n that fit the shortest
 }
 
 // Tap is where the capture was taken.

@@ -160,8 +160,13 @@ type InUse struct {
 	Outstanding        uint32 `json:"outstanding"`
 	OutstandingPackets uint32 `json:"outstanding_packets"`
 	ReadDepth          uint32 `json:"read_depth"`
-	CreditLimit        *int   `json:"credit_limit"`
-	LargestPayload     int    `json:"largest_payload"`
+	PathMTU            int    `json:"path_mtu"`     // that full packets show, 0 = none seen
+	Credits            int    `json:"credits"`      // receive WQEs granted last
+	CreditLimit        *int   `json:"credit_limit"` // MSN up to which they reach; null: never told
+	Retries            int    `json:"retries"`      // most times that one message was begun again
+	TimeoutMinNS       int64  `json:"timeout_min_ns"`
+	TimeoutMaxNS       int64  `json:"timeout_max_ns"`
+	TimeoutCodes       []int  `json:"timeout_codes"` // n of 4.096 µs × 2^n that fit the shortest
 }
 
 // StateStep is a step of one of the two queue pairs' state machines.

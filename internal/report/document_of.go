@@ -121,7 +121,9 @@ func newQP(f *flows.QP) QP {
 	q := QP{VLAN: vlan(f.VLAN), State: f.State.String(), InUse: InUse{
 		SQSent: f.InUse.SQSent, SQAcked: f.InUse.SQAcked, RQConsumed: f.InUse.RQConsumed,
 		Outstanding: f.InUse.Outstanding, OutstandingPackets: f.InUse.OutstandingPackets,
-		ReadDepth: f.InUse.ReadDepth, CreditLimit: known(f.InUse.CreditLimit), LargestPayload: max(f.InUse.LargestPayload, 0),
+		ReadDepth: f.InUse.ReadDepth, CreditLimit: known(f.InUse.CreditLimit),
+		PathMTU: f.InUse.PathMTU, Retries: f.InUse.Retries, Credits: f.InUse.Credits,
+		TimeoutMinNS: f.InUse.TimeoutMin, TimeoutMaxNS: f.InUse.TimeoutMax, TimeoutCodes: ints(f.InUse.TimeoutCodes),
 	}}
 	if !f.Addr.IsZero() {
 		text := f.Addr.String()
@@ -268,4 +270,13 @@ func list[T any](l []T) []T {
 		return []T{}
 	}
 	return l
+}
+
+// ints widens small numbers, which JSON would take for bytes.
+func ints(codes []uint8) []int {
+	out := make([]int, 0, len(codes))
+	for _, c := range codes {
+		out = append(out, int(c))
+	}
+	return out
 }
