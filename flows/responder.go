@@ -337,9 +337,14 @@ func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark,
 // repeatedResponse counts an answer that was seen before.
 func (t *Tracker) repeatedResponse(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipidVerdict) {
 	s := t.rare(c).count(d)
-	if id == ipidCopy {
+	switch id {
+	case ipidCopy:
 		s.NetworkDuplicates++
 		m.Bits |= MarkDuplicate
+		return
+	case ipidLate: // its retransmission has overtaken it
+		s.Reordered++
+		m.Bits |= MarkReordered
 		return
 	}
 	s.RetransmittedPackets++
