@@ -27,6 +27,11 @@ func TestDecodeEveryOpcodeOnEveryStack(t *testing.T) {
 				if p.ICRC != ICRCValid {
 					t.Fatalf("%v: ICRC %v", op, p.ICRC)
 				}
+				general := Packet{Link: p.Link, CapLen: p.CapLen, WireLen: p.WireLen}
+				new(Decoder).general(&general, frame)
+				if general.ICRC = p.ICRC; general != *p {
+					t.Fatalf("%v: the general way gives\n%+v, Decode\n%+v", op, general, p)
+				}
 				checkTransport(t, &stack{s.name, s.link, s.proto, s.network, s.build}, op, p, frame, tr)
 			}
 		})

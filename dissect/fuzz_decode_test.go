@@ -42,6 +42,15 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("a frame captured whole is called cut: %v", p.Problems())
 		}
 
+		// The short way and the general one give the same.
+		var general Packet
+		general.Link, general.CapLen, general.WireLen = p.Link, p.CapLen, p.WireLen
+		d.general(&general, frame)
+		general.ICRC = p.ICRC
+		if general != p {
+			t.Fatalf("the general way gives\n%+v, the short one\n%+v", general, p)
+		}
+
 		// A packet that is used again gives what a fresh one gives.
 		again := p
 		for i := range again.problem {

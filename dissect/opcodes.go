@@ -2,6 +2,7 @@ package dissect
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -104,6 +105,20 @@ var payloadNames = [...]string{"none", "PMTU", "1..PMTU", "0..PMTU", "8", "any"}
 
 func (r PayloadRule) String() string { return payloadNames[r%6] }
 
+// bounds are the least and the most bytes that the rule allows where the path
+// MTU is not known.
+func (r PayloadRule) bounds() (least, most uint32) {
+	switch r {
+	case NoPayload:
+		return 0, 0
+	case OneToMTU:
+		return 1, math.MaxUint32
+	case EightBytes:
+		return 8, 8
+	}
+	return 0, math.MaxUint32
+}
+
 // OpFlags are properties of an operation.
 type OpFlags uint8
 
@@ -129,7 +144,8 @@ type OpInfo struct {
 	Layers    LayerSet // the same as a set
 	Len       int      // bytes of BTH and extension headers
 
-	offset [endExtLayers - numBaseLayers]uint8 // of each extension header from the BTH; 0 = absent
+	least, most uint32                              // payload bytes that the rule allows without knowing the path MTU
+	offset      [endExtLayers - numBaseLayers]uint8 // of each extension header from the BTH; 0 = absent
 }
 
 // operation is a row of the table below: an operation of the low five bits,
@@ -256,6 +272,7 @@ func buildOpTable() (t [256]OpInfo) {
 		o.Code = Opcode(i)
 		o.Token = strings.ToUpper(strings.ReplaceAll(o.Name, " ", "_"))
 		o.Layers = setOf(o.Headers...)
+		o.least, o.most = o.Payload.bounds()
 		n := LayerBTH.Size()
 		for _, h := range o.Headers {
 			o.offset[h-numBaseLayers] = uint8(n)
