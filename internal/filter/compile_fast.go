@@ -1,14 +1,14 @@
 package filter
 
 import (
+	"encoding/binary"
+
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
 )
 
 // The tests that are made most, without the generic reader. What Decode has
-// put into the Packet is used for the frame, the network and transport ports
-// and the BTH: these are valid wherever their layer is there. The extension
-// headers' numbers are read from the frame, which knows what was captured.
+// put into the Packet is used as it is: it is valid wherever its layer is there.
 
 // fastNumber returns a test of one row, or nil where the generic one is as
 // good.
@@ -98,6 +98,32 @@ func fastDecoded(f *dissect.Field, t *numberTest) matcher {
 		return fastFlag(t, 7)
 	case "infiniband.bth.b":
 		return fastFlag(t, 6)
+	case "infiniband.reth.va": // of a RETH or an AtomicETH
+		l := f.Layer
+		return func(p *dissect.Packet, _ []byte, _ *flows.Mark, _ *flows.Outcome) bool {
+			return p.Has(l) && t.has(p.VA)
+		}
+	case "infiniband.reth.r_key":
+		l := f.Layer
+		return func(p *dissect.Packet, _ []byte, _ *flows.Mark, _ *flows.Outcome) bool {
+			return p.Has(l) && t.has(uint64(p.RKey))
+		}
+	case "infiniband.reth.dmalen":
+		return func(p *dissect.Packet, _ []byte, _ *flows.Mark, _ *flows.Outcome) bool {
+			return p.Has(dissect.LayerRETH) && t.has(uint64(p.DMALen))
+		}
+	case "infiniband.aeth.syndrome":
+		return func(p *dissect.Packet, _ []byte, _ *flows.Mark, _ *flows.Outcome) bool {
+			return p.Has(dissect.LayerAETH) && t.has(uint64(p.Syndrome))
+		}
+	case "infiniband.aeth.msn":
+		return func(p *dissect.Packet, _ []byte, _ *flows.Mark, _ *flows.Outcome) bool {
+			return p.Has(dissect.LayerAETH) && t.has(uint64(p.MSN))
+		}
+	case "infiniband.deth.srcqp":
+		return func(p *dissect.Packet, _ []byte, _ *flows.Mark, _ *flows.Outcome) bool {
+			return p.Has(dissect.LayerDETH) && t.has(uint64(p.SrcQP))
+		}
 	case "udp.srcport":
 		return func(p *dissect.Packet, _ []byte, _ *flows.Mark, _ *flows.Outcome) bool {
 			return p.Has(dissect.LayerUDP) && t.has(uint64(p.SrcPort))
@@ -156,14 +182,29 @@ func fastBytes(f *dissect.Field, t *numberTest) matcher {
 			o := p.Offset(l) + at
 			return o+3 <= len(b) && t.has(uint64(b[o])<<16|uint64(b[o+1])<<8|uint64(b[o+2]))
 		}
-	case 32, 48, 64:
-		n := int(f.Width / 8)
+	case 32:
 		return func(p *dissect.Packet, b []byte, _ *flows.Mark, _ *flows.Outcome) bool {
 			if !p.Has(l) {
 				return false
 			}
 			o := p.Offset(l) + at
-			return o+n <= len(b) && t.has(be(b[o:o+n]))
+			return o+4 <= len(b) && t.has(uint64(binary.BigEndian.Uint32(b[o:])))
+		}
+	case 48:
+		return func(p *dissect.Packet, b []byte, _ *flows.Mark, _ *flows.Outcome) bool {
+			if !p.Has(l) {
+				return false
+			}
+			o := p.Offset(l) + at
+			return o+6 <= len(b) && t.has(uint64(binary.BigEndian.Uint16(b[o:]))<<32|uint64(binary.BigEndian.Uint32(b[o+2:])))
+		}
+	case 64:
+		return func(p *dissect.Packet, b []byte, _ *flows.Mark, _ *flows.Outcome) bool {
+			if !p.Has(l) {
+				return false
+			}
+			o := p.Offset(l) + at
+			return o+8 <= len(b) && t.has(binary.BigEndian.Uint64(b[o:]))
 		}
 	}
 	return nil
