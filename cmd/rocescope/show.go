@@ -65,7 +65,7 @@ again, missing PSNs before it, damaged.`,
 	f.SortFlags = false
 	f.StringArrayVarP(&o.read, "read", "r", nil, "a capture to read, as an argument is")
 	f.StringVarP(&o.filter, "filter", "Y", "", "print only packets that this display filter selects")
-	f.StringVarP(&o.format, "format", "T", "text", "text, fields, csv, json or jsonl")
+	f.StringVarP(&o.format, "format", "T", "", "text, fields, csv, json or jsonl (default text, with -e fields)")
 	f.StringArrayVarP(&o.columns, "field", "e", nil, "a column, by its field's name (`name`); may be repeated")
 	f.StringArrayVarP(&o.fields, "fields-option", "E", nil, "how columns look: header=y, separator=,, quote=d, occurrence=a|f|l, aggregator=;")
 	f.BoolVarP(&o.tree, "details", "V", false, "all layers and fields of each packet")
@@ -151,6 +151,12 @@ func runShow(ctx context.Context, a *app, in *input, o *showOptions) error {
 // newPrinter chooses what -T, -V and -x ask for.
 func newPrinter(a *app, o *showOptions) (printer, needs, error) {
 	full := needs{icrc: true, marks: !o.noFlow}
+	if o.format == "" {
+		o.format = "text"
+		if len(o.columns) > 0 {
+			o.format = "fields"
+		}
+	}
 	if !slices.ContainsFunc(showFormats, func(f struct{ name, about string }) bool { return f.name == o.format }) {
 		var names []string
 		for _, f := range showFormats {
@@ -162,10 +168,10 @@ func newPrinter(a *app, o *showOptions) (printer, needs, error) {
 		return nil, full, errUsage("-T cannot be %q; it is one of %s", o.format, strings.Join(names, ", "))
 	}
 	if (o.tree || o.hex) && o.format != "text" {
-		return nil, full, errUsage("-V and -x go with -T text, not with -T %s", o.format)
+		return nil, full, errUsage("-V and -x go with -T text, not with columns or -T %s", o.format)
 	}
 	if o.format == "text" && len(o.columns) > 0 {
-		return nil, full, errUsage("-e names columns: add -T fields, -T csv, -T json or -T jsonl")
+		return nil, full, errUsage("-e names columns: leave -T text out, or say -T fields, csv, json or jsonl")
 	}
 	columns, want, err := newColumns(o.columns)
 	if err != nil {

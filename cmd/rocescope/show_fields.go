@@ -166,11 +166,23 @@ func (s *fieldStyle) values(dst []byte, c *column, b *engine.Batch, i int) []byt
 
 // quoteCSV quotes the value that begins at dst[at:] where it has to be.
 func quoteCSV(dst []byte, at int, separator string) []byte {
-	if value := dst[at:]; !bytes.ContainsAny(value, "\"\r\n") && !bytes.ContainsAny(value, separator) {
+	value := dst[at:]
+	if !bytes.ContainsAny(value, "\"\r\n") && !bytes.ContainsAny(value, separator) {
 		return dst
 	}
-	value := strings.ReplaceAll(string(dst[at:]), `"`, `""`)
-	dst = append(dst[:at], '"')
-	dst = append(dst, value...)
-	return append(dst, '"')
+	from := len(dst)
+	for range bytes.Count(value, []byte{'"'}) + 2 {
+		dst = append(dst, '"')
+	}
+	to := len(dst) - 1 // where the closing quote is
+	for from > at {
+		from--
+		to--
+		if dst[to] = dst[from]; dst[to] == '"' {
+			to--
+			dst[to] = '"'
+		}
+	}
+	dst[at] = '"'
+	return dst
 }
