@@ -90,7 +90,11 @@ func (t *Tracker) settleGap(c *conn, d Direction, g *gap) {
 	case g.acked && !g.naked:
 		s.CaptureLost += n
 		t.reportAt(findCaptureLoss, c, d, g.frame, g.time, n, uint64(g.from))
-	case g.naked, c.transport == dissect.UC, c.transport == dissect.UD:
+	case c.transport == dissect.UC, c.transport == dissect.UD:
+		s.LostBeforeTap += n
+		t.reportAt(findLostForGood, c, d, g.frame, g.time, uint64(g.from), n)
+		t.addArg(findLostForGood, c, d, 1, n)
+	case g.naked:
 		s.LostBeforeTap += n
 	default:
 		s.Ambiguous += n

@@ -24,6 +24,7 @@ const (
 	findReordered
 	findLostBeforeTap
 	findLostBehindTap
+	findLostForGood
 	findCaptureLoss
 	findGhostAck
 	findResponseGap
@@ -206,6 +207,15 @@ var checks = [numFindings]Check{
 		Try:     "Look at the path from this tap to the responder and at the responder's own counters of discards (ICRC, buffers); if no packet is lost there, its receive logic refuses good packets.",
 		text: func(f *Finding) string {
 			return fmt.Sprintf("%s for a PSN that is in this capture (first: %s)", plural(int(f.Count), "sequence NAK", "sequence NAKs"), psnText(f.Args[0]))
+		},
+	},
+	findLostForGood: {
+		ID: "lost_unnoticed", Severity: Note, Title: "Packets were lost and not sent again",
+		Explain: "Packets of an unreliable transport are missing here. Nobody asks for them again: a UC message that lost a packet is dropped by its receiver as a whole, a lost UD datagram is gone, and the sender's completion says nothing of it.",
+		Rule:    "IBA Vol 1, 9.8.2.2 (UC: dropped messages), 9.8.3 (UD)",
+		Try:     "If the application cannot live with loss, use RC, or repeat in the application; look for drops between the sender and this tap.",
+		text: func(f *Finding) string {
+			return fmt.Sprintf("%s lost before this tap in %s (first at PSN %s); nothing sends them again", plural(int(f.Args[1]), "packet was", "packets were"), plural(int(f.Count), "gap", "gaps"), psnText(f.Args[0]))
 		},
 	},
 	findCaptureLoss: {

@@ -77,6 +77,14 @@ func (t *Tracker) addFinding(f *Finding) {
 	t.findings.list = append(t.findings.list, *f)
 }
 
+// addArg adds to a number of a finding that sums over its occurrences; the
+// first occurrence has brought its own share.
+func (t *Tracker) addArg(id FindingID, c *conn, d Direction, arg int, n uint64) {
+	if i, ok := t.findings.index[findingKey{id: id, conn: c.id, dir: d}]; ok && t.findings.list[i].Count > 1 {
+		t.findings.list[i].Args[arg] += n
+	}
+}
+
 // retract takes back one occurrence of a finding, for later packets showed it
 // in another light.
 func (t *Tracker) retract(id FindingID, c *conn, d Direction) {
