@@ -20,8 +20,12 @@ const (
 	nextHeaderIBA = 0x1B // GRH: a BTH follows
 )
 
-// maxExtensions bounds the IPv6 extension headers that are walked.
-const maxExtensions = 16
+// The VLAN tags and the IPv6 extension headers that are walked are bounded, so
+// that every header lies in the first 64 KiB of a frame.
+const (
+	maxTags       = 16
+	maxExtensions = 16
+)
 
 // Decoder decodes frames. The zero value is ready for use; one Decoder serves
 // one goroutine.
@@ -174,29 +178,29 @@ func (d *Decoder) ethernet(p *Packet, b []byte, off int) {
 	}
 }
 
-// etherType goes on with what an EtherType announces at off.
+// etherType goes on with what an EtherType announces at off, VLAN tags first.
 func (d *Decoder) etherType(p *Packet, b []byte, t uint16, off int) {
+	for n := 0; t == etherVLAN || t == etherQinQ || t == etherQinQOld; n++ {
+		switch {
+		case n == maxTags:
+			p.note(ProblemExtensionLoop, off)
+			return
+		case off+4 > len(b):
+			p.short(b, off)
+			return
+		case n == 0:
+			p.has(b, LayerVLAN, off, 4)
+			p.VLANTag = be16(b[off:])
+		case n == 1:
+			p.has(b, LayerVLAN2, off, 4)
+		}
+		t, off = be16(b[off+2:]), off+4
+	}
 	switch t {
 	case etherIPv4:
 		d.ipv4(p, b, off)
 	case etherIPv6:
 		d.ipv6(p, b, off)
-	case etherVLAN, etherQinQ, etherQinQOld:
-		switch {
-		case !p.Has(LayerVLAN):
-			if !p.has(b, LayerVLAN, off, 4) {
-				return
-			}
-			p.VLANTag = be16(b[off:])
-		case !p.Has(LayerVLAN2):
-			if !p.has(b, LayerVLAN2, off, 4) {
-				return
-			}
-		case off+4 > len(b):
-			p.short(b, off)
-			return
-		}
-		d.etherType(p, b, be16(b[off+2:]), off+4)
 	case etherRoCEv1:
 		if p.grh(b, off) {
 			p.Proto = ProtoRoCEv1

@@ -362,6 +362,7 @@ func TestDecodeWrongLengths(t *testing.T) {
 		{"ATOMIC WRITE of four bytes", ether(0x0800, roce4(transport(0x1D, make([]byte, 4)))), []ProblemCode{ProblemPayload}},
 		{"GRH without BTH behind it", ether(0x8915, ip6(59, sample(OpRCSendOnly))), []ProblemCode{ProblemNextHeader}},
 		{"link type that is not known", base, []ProblemCode{ProblemLinkType}},
+		{"VLAN tags without end", ether(0x8100, slices.Repeat(tag(1, 0x8100, nil), 17000)), []ProblemCode{ProblemExtensionLoop}},
 		{"a chain of IPv6 extension headers without end", ether(0x86DD, ip6(60, longChain(40))), []ProblemCode{ProblemExtensionLoop}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -376,6 +377,31 @@ func TestDecodeWrongLengths(t *testing.T) {
 			checkReadable(t, p, c.frame)
 		})
 	}
+}
+
+// The longest chain of headers that is walked leads to a packet like any.
+func TestDecodeFarthestTransport(t *testing.T) {
+	tr := sample(OpRCWriteOnly)
+	inner := chained(tr, 15*2048, func(u []byte) (byte, []byte) {
+		for n := range 15 {
+			next := byte(60)
+			if n == 0 {
+				next = 17
+			}
+			u = option6(next, 255, u)
+		}
+		return 60, u
+	})
+	var tags []byte
+	for range maxTags - 1 {
+		tags = join(tags, tag(1, 0x8100, nil))
+	}
+	frame := ether(0x8100, join(tags, tag(1, 0x86DD, nil), inner))
+	p := decoded(LinkEthernet, frame)
+	if at := 14 + 4*maxTags + 40 + 15*2048 + 8; !p.IsTransport() || p.Offset(LayerBTH) != at || p.ICRC != ICRCValid || len(p.Problems()) != 0 {
+		t.Errorf("BTH at %d, ICRC %v, problems %v", p.Offset(LayerBTH), p.ICRC, p.Problems())
+	}
+	checkReadable(t, p, frame)
 }
 
 func longChain(n int) (b []byte) {

@@ -15,7 +15,7 @@ const (
 	ProblemIPLength                  // IP length beyond the frame
 	ProblemUDPLength                 // UDP length does not fit the IP length
 	ProblemFragment                  // IP fragment: the transport is not whole
-	ProblemExtensionLoop             // IPv6 extension headers without end
+	ProblemExtensionLoop             // VLAN tags or IPv6 extension headers without end
 	ProblemNextHeader                // GRH next header is not InfiniBand transport
 	ProblemTVer                      // transport header version is not 0
 	ProblemOpcode                    // opcode that no text defines
@@ -37,7 +37,7 @@ var problemText = [numProblems]string{
 	ProblemIPLength:      "IP length beyond the end of the frame",
 	ProblemUDPLength:     "UDP length does not fit the IP length",
 	ProblemFragment:      "IP fragment",
-	ProblemExtensionLoop: "too many IPv6 extension headers",
+	ProblemExtensionLoop: "too many VLAN tags or IPv6 extension headers",
 	ProblemNextHeader:    "GRH next header is not InfiniBand",
 	ProblemTVer:          "transport header version is not 0",
 	ProblemOpcode:        "reserved opcode",
