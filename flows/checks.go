@@ -56,6 +56,27 @@ const (
 	findRejected
 	findCMResent
 	findNoData
+	findCENoCNP
+	findCNPNoCE
+	findCNPDSCP
+	findDSCPMixed
+	findUnprotected
+	findOneSrcPort
+	findSrcPortRange
+	findVLANMixed
+	findZeroMAC
+	findLinkLocal
+	findMigReq
+	findUDPChecksum
+	findRoCEVersions
+	findPauseStorm
+	findPauseIgnored
+	findPausePassed
+	findPauseMalformed
+	findPauseOrder
+	findWriteOverlap
+	findReadDiffers
+	findWaiting
 	numFindings
 )
 
@@ -489,6 +510,27 @@ var checks = [numFindings]Check{
 			return fmt.Sprintf("queue pairs were set up (%s), but this capture has no data of theirs", f.Where)
 		},
 	},
+	findCENoCNP:        checkCENoCNP,
+	findCNPNoCE:        checkCNPNoCE,
+	findCNPDSCP:        checkCNPDSCP,
+	findDSCPMixed:      checkDSCPMixed,
+	findUnprotected:    checkUnprotected,
+	findOneSrcPort:     checkOneSrcPort,
+	findSrcPortRange:   checkSrcPortRange,
+	findVLANMixed:      checkVLANMixed,
+	findZeroMAC:        checkZeroMAC,
+	findLinkLocal:      checkLinkLocal,
+	findMigReq:         checkMigReq,
+	findUDPChecksum:    checkUDPChecksum,
+	findRoCEVersions:   checkRoCEVersions,
+	findPauseStorm:     checkPauseStorm,
+	findPauseIgnored:   checkPauseIgnored,
+	findPausePassed:    checkPausePassed,
+	findPauseMalformed: checkPauseMalformed,
+	findPauseOrder:     checkPauseOrder,
+	findWriteOverlap:   checkWriteOverlap,
+	findReadDiffers:    checkReadDiffers,
+	findWaiting:        checkWaiting,
 }
 
 func refused(what, status string) func(*Finding) string {

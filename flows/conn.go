@@ -28,6 +28,7 @@ const (
 	connUsed                              // at least one packet of its own
 	connSeeking                           // its other side is still looked for
 	connDoubted                           // its pair was inferred, and does not hold
+	connDetail                            // its extras have details
 )
 
 // endpoint is one queue pair. A connection whose other side is not known has
@@ -134,6 +135,7 @@ type stream struct {
 	messages  uint32 // of operation op
 	completed uint32
 	acks      uint32
+	class     uint8 // 802.1p and MigReq of its first packet; 0 before it, CNPs not counted
 	lastSeen  int64
 	firstSeen int64
 	ipidSeen  uint64 // bit i: the identification i before ipid was seen

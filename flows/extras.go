@@ -1,10 +1,6 @@
 package flows
 
-import (
-	"slices"
-
-	"github.com/rocescope/rocescope/dissect"
-)
+import "github.com/rocescope/rocescope/dissect"
 
 // extras is what only some connections need.
 type extras struct {
@@ -20,6 +16,11 @@ type extras struct {
 	lat      [2]*latency    // by the direction of the requests
 	dscps    [2][]uint8
 	ports    [2][]uint16
+	detail   *detail // nil but for some
+
+	classes  [2]uint8 // 802.1p priorities beside the first one, a bit set
+	cnp      [2]cnpPace
+	cnpDSCPs [2]uint64         // a bit set
 	origs    [2][]atomicAnswer // the newest atomic answers, for comparison with replays
 
 	candidates  []QPName
@@ -69,29 +70,9 @@ func (t *Tracker) rare(c *conn) *extras {
 
 func (t *Tracker) dropExtras(c *conn) {
 	if c.extras != 0 {
+		t.forgetDetails(t.extras[c.extras])
 		t.extras[c.extras] = nil
 		t.extrasFree = append(t.extrasFree, c.extras)
 		c.extras = 0
-	}
-}
-
-// maxAttributes bounds the distinct DSCPs and source ports remembered per
-// stream.
-const maxAttributes = 16
-
-// attributes follows what may change within a stream: DSCP and source port.
-func (t *Tracker) attributes(c *conn, d Direction, p *dissect.Packet) {
-	s := &c.stream[d]
-	if s.dscp != p.DSCP() && p.Op().Family != dissect.Congestion {
-		x := t.rare(c)
-		if len(x.dscps[d]) < maxAttributes && !slices.Contains(x.dscps[d], p.DSCP()) {
-			x.dscps[d] = append(x.dscps[d], p.DSCP())
-		}
-	}
-	if s.srcPort != p.SrcPort {
-		x := t.rare(c)
-		if len(x.ports[d]) < maxAttributes && !slices.Contains(x.ports[d], p.SrcPort) {
-			x.ports[d] = append(x.ports[d], p.SrcPort)
-		}
 	}
 }

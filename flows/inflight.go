@@ -117,6 +117,9 @@ func (t *Tracker) settleMessage(c *conn, d Direction, prev, i uint32, status Sta
 	f.Status, f.Presumed = status, presumed
 	f.LastPSN = f.end.Add(-1)
 	t.account(c, d, f)
+	if c.flags&connDetail != 0 || t.shadow != nil {
+		t.settled(c, d, f)
+	}
 	if t.opt.Sink.Message != nil && c.flags&connProvisional == 0 {
 		t.opt.Sink.Message(&f.Message)
 	}

@@ -3,40 +3,78 @@ package flows
 import (
 	"math/bits"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 func duration(ns int64) time.Duration { return time.Duration(ns) }
 
-// latency is a histogram of times in nanoseconds: eight buckets an octave, so
-// that a percentile is right within one part in sixteen.
+// latency is times in nanoseconds: of messages, and of round trips. Its coarse
+// histogram is always there; the fine one only for a bounded number of streams.
 type latency struct {
-	buckets [64 * 8]uint32
-	count   uint64
-	upper   uint64 // how many are upper bounds
-	min     int64
-	max     int64
-	rtt     int64 // shortest time from a request to its answer, as this tap sees it; 0 = none
-	turn    int64 // shortest time from an answer to the request that waited for it; 0 = none
+	coarse   coarse
+	fine     *hdrhistogram.Histogram // nil = percentiles come from coarse
+	count    uint64
+	upper    uint64 // how many are upper bounds
+	sum      int64
+	min      int64
+	max      int64
+	rtt      int64 // shortest time from a request to its answer, as this tap sees it; 0 = none
+	turn     int64 // shortest time from an answer to the request that waited for it; 0 = none
+	rttMax   int64
+	rttSum   int64
+	rttCount uint64
 }
+
+// coarse is a histogram of times with two buckets an octave, from 64 ns to
+// 275 s: a value is right within one part in four.
+type coarse [coarseBuckets]uint32
+
+const (
+	coarseBuckets = 64
+	coarseShift   = 6 // the first bucket's upper end is 1 << 6
+)
 
 func bucketOf(ns int64) int {
-	v := uint64(max(ns, 0))
-	if v < 8 {
-		return int(v)
+	if ns < 1<<coarseShift {
+		return 0
 	}
-	exp := bits.Len64(v) - 4
-	return exp<<3 + int(v>>exp)
+	octave := bits.Len64(uint64(ns)) - 1
+	b := (octave-coarseShift)<<1 + int(ns>>(octave-1)&1)
+	return min(b, coarseBuckets-1)
 }
 
-// bucketMiddle is the value in the middle of a bucket.
-func bucketMiddle(b int) int64 {
-	if b < 16 {
-		return int64(b)
+// bucketFrom is the least value of a bucket.
+func bucketFrom(b int) int64 {
+	if b == 0 {
+		return 0
 	}
-	exp := b>>3 - 1
-	lo := int64(b&7|8) << exp
-	return lo + int64(1)<<exp/2
+	octave := b>>1 + coarseShift
+	return int64(2|b&1) << (octave - 1)
 }
+
+// quantile returns the middle of the bucket in which the q-th part of count
+// values ends.
+func quantile[C uint16 | uint32](buckets *[coarseBuckets]C, count uint64, q float64) int64 {
+	rank := max(uint64(q*float64(count)+0.5), 1)
+	var n uint64
+	for b, k := range buckets {
+		if n += uint64(k); n >= rank {
+			from := bucketFrom(b)
+			if b == coarseBuckets-1 {
+				return from
+			}
+			return from + (bucketFrom(b+1)-from)/2
+		}
+	}
+	return 0
+}
+
+// Fine histograms: from 1 ns to 64 s with two digits, 30 kB each.
+const (
+	fineMax    = 1<<36 - 1
+	fineDigits = 2
+)
 
 func (l *latency) add(ns int64, upper bool) {
 	if l.count == 0 || ns < l.min {
@@ -44,33 +82,83 @@ func (l *latency) add(ns int64, upper bool) {
 	}
 	l.max = max(l.max, ns)
 	l.count++
+	l.sum += ns
 	if upper {
 		l.upper++
 	}
-	l.buckets[bucketOf(ns)]++
+	l.coarse[bucketOf(ns)]++
+	if l.fine != nil {
+		_ = l.fine.RecordValue(min(ns, fineMax)) // cannot fail: it is in range
+	}
 }
 
 func (l *latency) percentile(q float64) int64 {
-	rank := uint64(q*float64(l.count) + 0.5)
-	var n uint64
-	for b, k := range l.buckets {
-		if n += uint64(k); n >= max(rank, 1) {
-			return min(max(bucketMiddle(b), l.min), l.max)
-		}
+	v := int64(0)
+	if l.fine != nil {
+		v = l.fine.ValueAtQuantile(100 * q)
+	} else {
+		v = quantile((*[coarseBuckets]uint32)(&l.coarse), l.count, q)
 	}
-	return l.max
+	return min(max(v, l.min), l.max)
 }
 
 func (l *latency) summary() Latency {
 	if l == nil || l.count == 0 {
 		return Latency{}
 	}
-	return Latency{Count: l.count, Coalesced: l.upper, Min: l.min, P50: l.percentile(0.50), P99: l.percentile(0.99), Max: l.max}
+	return Latency{
+		Count: l.count, Coalesced: l.upper, Min: l.min, Mean: l.sum / int64(l.count), Max: l.max,
+		P50: l.percentile(0.50), P90: l.percentile(0.90), P99: l.percentile(0.99), P999: l.percentile(0.999),
+		Coarse: l.fine == nil,
+	}
 }
 
-// maxHistograms bounds the histograms of a tracker; connections beyond go
-// without percentiles.
-const maxHistograms = 16 << 10
+func (l *latency) roundTrips() RTT {
+	if l == nil || l.rttCount == 0 {
+		return RTT{}
+	}
+	return RTT{Count: l.rttCount, Min: l.rtt, Mean: l.rttSum / int64(l.rttCount), Max: l.rttMax}
+}
+
+// histogram lists the buckets that hold something.
+func (l *latency) histogram() (list []LatencyBucket) {
+	if l == nil {
+		return nil
+	}
+	for b, n := range l.coarse {
+		if n == 0 {
+			continue
+		}
+		to := int64(0)
+		if b < coarseBuckets-1 {
+			to = bucketFrom(b + 1)
+		}
+		list = append(list, LatencyBucket{From: bucketFrom(b), To: to, Count: uint64(n)})
+	}
+	return list
+}
+
+// RTT is round trips measured in nanoseconds: from a request that was sent once
+// to the answer that names it (its ACK, a READ's first response, an atomic's
+// answer).
+type RTT struct {
+	Count          uint64
+	Min, Mean, Max int64
+}
+
+// LatencyBucket is a part of a histogram of latencies, in nanoseconds: From ≤
+// latency < To. The last bucket of all has To 0: no end.
+type LatencyBucket struct {
+	From, To int64
+	Count    uint64
+}
+
+// maxHistograms bounds the histograms of a tracker, maxFine those with fine
+// ones; connections beyond go without.
+const (
+	maxHistograms = 16 << 10
+	maxFine       = 256
+)
 
 func (t *Tracker) histogram(c *conn, d Direction) *latency {
 	if x := t.extrasOf(c); x != nil && x.lat[d] != nil {
@@ -81,20 +169,40 @@ func (t *Tracker) histogram(c *conn, d Direction) *latency {
 	}
 	t.histograms++
 	l := &latency{}
+	if t.fine < maxFine && c.flags&connProvisional == 0 {
+		t.fine++
+		l.fine = hdrhistogram.New(1, fineMax, fineDigits)
+	}
 	t.rare(c).lat[d] = l
 	return l
 }
 
 func (t *Tracker) recordLatency(c *conn, d Direction, ns int64, upper bool) {
-	if l := t.histogram(c, d); l != nil && ns >= 0 {
+	if ns < 0 {
+		return
+	}
+	if l := t.histogram(c, d); l != nil {
 		l.add(ns, upper)
 	}
 }
 
 // roundTrip takes a time from a request to its answer.
 func (t *Tracker) roundTrip(c *conn, d Direction, ns int64) {
-	if l := t.histogram(c, d); l != nil && ns > 0 && (l.rtt == 0 || ns < l.rtt) {
+	if ns <= 0 {
+		return
+	}
+	l := t.histogram(c, d)
+	if l == nil {
+		return
+	}
+	if l.rtt == 0 || ns < l.rtt {
 		l.rtt = ns
+	}
+	l.rttMax = max(l.rttMax, ns)
+	l.rttSum += ns
+	l.rttCount++
+	if x := t.extras[c.extras]; x.detail != nil {
+		x.detail.series.roundTrip(d, ns)
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 func (t *Tracker) Snapshot() *Snapshot {
 	s := &Snapshot{
 		Packets: t.packets, Protocols: t.protocols, Opcodes: t.opcodes, ICRC: t.icrc,
-		Evicted: t.evicted, Findings: t.findings.sorted(),
+		Evicted: t.evicted, Findings: t.allFindings(),
+		HostPairs: t.hostPairs(), HostsLeft: t.hostTable.leftOut, Pauses: t.pauseSenders(), Shadow: t.shadow.record(),
 	}
 	s.Connections = make([]Connection, 0, t.live)
 	t.eachConn(func(c *conn) { s.Connections = append(s.Connections, t.record(c)) })
@@ -23,7 +24,7 @@ func (t *Tracker) record(c *conn) Connection {
 	r := Connection{
 		ID: c.id, Transport: c.transport, Evidence: c.evidence,
 		FirstSeen: t.firstSeen(c), LastSeen: c.lastSeen(), FirstFrame: c.firstNum,
-		Tap: t.tap(c),
+		Tap: t.tap(c), Detail: t.detailRecord(c),
 	}
 	for d := range r.Streams {
 		r.Streams[d] = t.streamRecord(c, Direction(d))
@@ -73,7 +74,9 @@ func (t *Tracker) streamRecord(c *conn, d Direction) Stream {
 		}
 		r.DSCP = slices.Clone(x.dscps[d])
 		r.SrcPorts = len(x.ports[d])
-		r.Latency = x.lat[d].summary()
+		r.Latency, r.RTT, r.Latencies = x.lat[d].summary(), x.lat[d].roundTrips(), x.lat[d].histogram()
+		r.CNPDSCP, r.CNPInterval = bitsOf(x.cnpDSCPs[d]), duration(x.cnp[d].least)
+		r.Priorities = bitsOf(uint64(x.classes[d]))
 	}
 	r.Packets, r.Bytes, r.PayloadBytes = s.packets, s.bytes, s.payload
 	r.Acks = uint64(s.acks)
@@ -88,9 +91,13 @@ func (t *Tracker) streamRecord(c *conn, d Direction) Stream {
 		m.Count++
 		m.Bytes += t.open[i].Bytes
 	}
-	if s.flags&streamSeen != 0 {
+	if s.class != 0 { // else there were CNPs at most
 		r.DSCP = append([]uint8{s.dscp}, r.DSCP...)
 		r.SrcPorts++
+		r.MigReq = s.class&classMigReq != 0
+		if s.class&classTagged != 0 {
+			r.Priorities = append([]uint8{s.class & classPriority}, r.Priorities...)
+		}
 	}
 	r.SrcPort = s.srcPort
 	r.FirstSeen, r.LastSeen = s.firstSeen, s.lastSeen

@@ -64,7 +64,7 @@ func (t *Tracker) addFinding(f *Finding) {
 		if known.Count == 0 { // retracted
 			*known = *f
 		} else {
-			known.Count++
+			known.Count += f.Count
 		}
 		known.Last = f.Frame
 		return
@@ -93,9 +93,22 @@ func (t *Tracker) retract(id FindingID, c *conn, d Direction) {
 	}
 }
 
-// sorted returns the findings, gravest first, then in the order of frames.
-func (s *findingSet) sorted() []Finding {
-	out := slices.DeleteFunc(slices.Clone(s.list), func(f Finding) bool { return f.Count == 0 })
+// allFindings returns the findings, with those that only the whole capture so
+// far shows.
+func (t *Tracker) allFindings() []Finding {
+	var standing []Finding
+	if !t.finished { // else they are there already
+		t.verdicts(func(f *Finding) {
+			f.Last = f.Frame
+			standing = append(standing, *f)
+		})
+	}
+	return t.findings.sorted(standing...)
+}
+
+// sorted returns the findings and more of them, gravest first, then in the order of frames.
+func (s *findingSet) sorted(more ...Finding) []Finding {
+	out := slices.DeleteFunc(append(slices.Clone(s.list), more...), func(f Finding) bool { return f.Count == 0 })
 	for i := range out {
 		out[i].Summary = out[i].Check().text(&out[i]) + out[i].Recovery.text()
 	}

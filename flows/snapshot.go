@@ -14,8 +14,12 @@ type Snapshot struct {
 	Opcodes     [256]uint64
 	ICRC        [4]uint64 // by dissect.ICRCStatus, of packets that have one
 	Connections []Connection
-	Findings    []Finding // gravest first, then by frame
-	Evicted     uint64    // connections whose record went to the sink because the table was full
+	Findings    []Finding     // gravest first, then by frame
+	HostPairs   []HostPair    // in order of first sight
+	HostsLeft   uint64        // streams of host pairs beyond those that are kept
+	Pauses      []PauseSender // in the order of their first XOFF
+	Shadow      ShadowMemory
+	Evicted     uint64 // connections whose record went to the sink because the table was full
 }
 
 // ProtocolCounts are packets by protocol. CM and CNP packets are counted under
@@ -39,8 +43,9 @@ type Connection struct {
 	FirstSeen   int64
 	LastSeen    int64
 	FirstFrame  uint64
-	ServiceID   uint64 // CM
-	Established int64  // CM: time of RTU or first packet; 0 unknown
+	ServiceID   uint64  // CM
+	Established int64   // CM: time of RTU or first packet; 0 unknown
+	Detail      *Detail // nil beyond Options.MaxDetails connections
 }
 
 // QPName names a queue pair.
@@ -164,11 +169,17 @@ type Stream struct {
 	ECNCE                        uint64
 	CNPs                         uint64
 	BadICRC                      uint64
-	Goodput                      float64 // payload bits per second from first to last packet of it
-	Latency                      Latency // of the messages requested in this direction
-	DSCP                         []uint8 // distinct values seen, in order of first sight
-	SrcPorts                     int     // distinct UDP source ports, as far as counted
-	SrcPort                      uint16  // the first one
+	Goodput                      float64         // payload bits per second from first to last packet of it
+	Latency                      Latency         // of the messages requested in this direction
+	DSCP                         []uint8         // distinct values seen, in order of first sight
+	SrcPorts                     int             // distinct UDP source ports, as far as counted
+	SrcPort                      uint16          // the first one
+	Priorities                   []uint8         // 802.1p, of tagged packets, in order of first sight
+	MigReq                       bool            // of the first packet
+	CNPDSCP                      []uint8         // of the CNPs in this direction, ascending
+	CNPInterval                  time.Duration   // shortest time between two CNPs of this direction; 0 = fewer than two
+	RTT                          RTT             // of the requests in this direction
+	Latencies                    []LatencyBucket // those that hold something
 	FirstSeen, LastSeen          int64
 }
 
@@ -197,6 +208,7 @@ func (c Cause) String() string { return causeNames[c%NumCauses] }
 // Latency summarises times from the first packet of a message to its answer,
 // in nanoseconds.
 type Latency struct {
-	Count, Coalesced   uint64
-	Min, P50, P99, Max int64
+	Count, Coalesced                    uint64
+	Min, Mean, P50, P90, P99, P999, Max int64
+	Coarse                              bool // percentiles are right within one part in four only; else in a hundred
 }

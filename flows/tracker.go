@@ -23,6 +23,12 @@ type Options struct {
 	Sink           Sink
 	MaxConnections int // beyond it the longest idle are evicted; 0 = 4 Mi
 	MaxFindings    int // distinct findings kept; 0 = 64 Ki
+	MaxDetails     int // connections with details; 0 = 256, -1 = none
+
+	Shadow        bool   // rebuild the responders' memory and compare READs and atomics with it
+	ShadowBytes   int64  // of memory to hold; 0 = 64 MiB
+	LinkSpeed     uint64 // of paused links, bits per second; 0 = not known, 100 Gb/s taken
+	ExpectCNPDSCP uint8  // CNPs with another DSCP are a finding; 0 = do not judge
 }
 
 // Tracker follows all connections of a capture. It serves one goroutine.
@@ -51,6 +57,12 @@ type Tracker struct {
 	icrcSenders map[dissect.Addr]*icrcSender
 	replaying   bool
 	histograms  int
+	fine        int // histograms with fine buckets
+	details     int
+	hostTable   hostTable
+	pauses      pauseTable
+	shadow      *shadow // nil = not asked for
+	finished    bool
 
 	packets   uint64
 	protocols ProtocolCounts
@@ -81,7 +93,10 @@ func New(opt Options) *Tracker {
 	if opt.MaxFindings == 0 {
 		opt.MaxFindings = 64 << 10
 	}
-	return &Tracker{
+	if opt.MaxDetails == 0 {
+		opt.MaxDetails = defaultDetails
+	}
+	t := &Tracker{
 		opt: opt, idx: newIndex(),
 		open: make([]inflight, 1), extras: make([]*extras, 1),
 		groups:      map[hostPair]*group{},
@@ -91,6 +106,10 @@ func New(opt Options) *Tracker {
 		findings:    newFindingSet(),
 		icrcSenders: map[dissect.Addr]*icrcSender{},
 	}
+	if opt.Shadow {
+		t.shadow = newShadow(opt.ShadowBytes)
+	}
+	return t
 }
 
 func (t *Tracker) conn(slot uint32) *conn { return &t.slab[slot>>chunkBits][slot&(1<<chunkBits-1)] }
@@ -153,6 +172,7 @@ func (t *Tracker) packet(p *dissect.Packet, frame []byte, m *Mark, l *lookup) {
 		return
 	case dissect.ProtoPause:
 		t.protocols.PFC++
+		t.pauseFrame(p, frame)
 		return
 	default:
 		t.protocols.Other++
@@ -160,6 +180,9 @@ func (t *Tracker) packet(p *dissect.Packet, frame []byte, m *Mark, l *lookup) {
 	}
 	if !p.Has(dissect.LayerBTH) {
 		return
+	}
+	if t.pauses.seen {
+		t.pauses.data(p, frame)
 	}
 	t.opcodes[p.Opcode]++
 	if p.Has(dissect.LayerICRC) {
@@ -177,6 +200,7 @@ func (t *Tracker) packet(p *dissect.Packet, frame []byte, m *Mark, l *lookup) {
 	op := p.Op()
 	if p.Has(dissect.LayerMAD) {
 		t.hear(p)
+		t.managed(p, frame)
 		if op.Transport == dissect.UD && p.MAD(frame).Class() == dissect.ClassCM {
 			t.protocols.CM++
 		}
@@ -197,6 +221,7 @@ func (t *Tracker) packet(p *dissect.Packet, frame []byte, m *Mark, l *lookup) {
 	}
 	if ref == 0 {
 		if op.Family == dissect.Congestion {
+			t.strayCNP(p)
 			return // nothing is known of the QP that it slows down
 		}
 		ref = t.newStream(p, l)
@@ -217,6 +242,7 @@ func (t *Tracker) track(c *conn, d Direction, p *dissect.Packet, frame []byte, m
 	if first {
 		t.hear(p)
 		t.firstOfStream(c, d, p)
+		t.follow(c, p.Time)
 	}
 	s.packets++
 	s.bytes += uint64(p.WireLen)
@@ -224,14 +250,19 @@ func (t *Tracker) track(c *conn, d Direction, p *dissect.Packet, frame []byte, m
 	c.flags |= connUsed
 	if m.Bits&MarkCE != 0 {
 		t.rare(c).count(d).ECNCE++
+		t.marked(c, d, p)
 	}
-	if s.dscp != p.DSCP() || s.srcPort != p.SrcPort {
-		t.attributes(c, d, p)
+	if s.dscp != p.DSCP() || s.srcPort != p.SrcPort || s.class != classOf(p) {
+		t.attributes(c, d, p, frame)
+	}
+	if t.shadow != nil {
+		t.shadow.before(t, c, d, p, frame)
 	}
 	id := judgeIPID(s, p, first)
 	switch op := p.Op(); {
 	case op.Family == dissect.Congestion:
 		t.rare(c).count(d).CNPs++
+		t.notified(c, d, p)
 	case op.Role == dissect.Request:
 		m.Bits |= MarkRequest
 		t.request(c, d, p, frame, m, id)
@@ -242,6 +273,12 @@ func (t *Tracker) track(c *conn, d Direction, p *dissect.Packet, frame []byte, m
 	s.lastSeen = p.Time
 	if c.flags&connProvisional == 0 && m.Bits&(MarkNAK|MarkRNR|MarkCNP) == 0 {
 		t.lengths(c, d, p, m)
+	}
+	if c.flags&connDetail != 0 {
+		t.detailed(c, d, p, m)
+	}
+	if t.shadow != nil && m.Bits&MarkRequest != 0 {
+		t.shadow.after(t, c, d, p, frame, m)
 	}
 }
 
@@ -304,6 +341,8 @@ func (t *Tracker) Finish() {
 	t.eachConn(func(c *conn) { t.settle(c) })
 	t.announcedWithoutData()
 	t.solveICRCs()
+	t.verdicts(t.addFinding)
+	t.finished = true
 }
 
 // eachConn calls f for every live connection in the order of the slab.
@@ -395,5 +434,4 @@ func (t *Tracker) firstOfStream(c *conn, d Direction, p *dissect.Packet) {
 	s := &c.stream[d]
 	s.flags |= streamSeen
 	s.firstSeen = p.Time
-	s.dscp, s.srcPort = p.DSCP(), p.SrcPort
 }
