@@ -81,7 +81,7 @@ func indexLayers() (t [numLayers][]*Field) {
 
 // fieldUnions are names that stand for either of two fields, as in Wireshark.
 var fieldUnions = map[string][]string{
-	"eth.addr":  {"eth.src", "eth.dst"},
+	"eth.addr":  {"eth.dst", "eth.src"}, // in the order of the wire
 	"ip.addr":   {"ip.src", "ip.dst"},
 	"ipv6.addr": {"ipv6.src", "ipv6.dst"},
 	"udp.port":  {"udp.srcport", "udp.dstport"},

@@ -7,9 +7,9 @@ import "strconv"
 
 var frameFields = []Field{
 	{Name: "frame.number", Text: "Frame number", Layer: LayerFrame, Kind: Dec, Get: func(p *Packet, _ []byte) (uint64, bool) { return p.Number, true }},
-	{Name: "frame.time_epoch", Text: "Epoch time", Layer: LayerFrame, Kind: Epoch, Get: func(p *Packet, _ []byte) (uint64, bool) { return uint64(p.Time), true }},
-	{Name: "frame.time_relative", Text: "Time since first frame", Layer: LayerFrame, Kind: Interval, Get: func(p *Packet, _ []byte) (uint64, bool) { return uint64(p.Time - p.Base), true }},
-	{Name: "frame.time_delta", Text: "Time since the frame before", Layer: LayerFrame, Kind: Interval, Get: func(p *Packet, _ []byte) (uint64, bool) { return uint64(p.Time - p.Prev), true }},
+	{Name: "frame.time_epoch", Text: "Epoch time", Layer: LayerFrame, Kind: Epoch, Get: func(p *Packet, _ []byte) (uint64, bool) { return uint64(p.Time), !p.NoTime }},
+	{Name: "frame.time_relative", Text: "Time since first frame", Layer: LayerFrame, Kind: Interval, Get: func(p *Packet, _ []byte) (uint64, bool) { return uint64(p.Time - p.Base), !p.NoTime }},
+	{Name: "frame.time_delta", Text: "Time since the frame before", Layer: LayerFrame, Kind: Interval, Get: func(p *Packet, _ []byte) (uint64, bool) { return uint64(p.Time - p.Prev), !p.NoTime }},
 	{Name: "frame.len", Text: "Length on the wire", Layer: LayerFrame, Kind: Dec, Get: func(p *Packet, _ []byte) (uint64, bool) { return uint64(p.WireLen), true }},
 	{Name: "frame.cap_len", Text: "Length captured", Layer: LayerFrame, Kind: Dec, Get: func(p *Packet, _ []byte) (uint64, bool) { return uint64(p.CapLen), true }},
 	{Name: "frame.interface_id", Text: "Interface", Layer: LayerFrame, Kind: Dec, Get: func(p *Packet, _ []byte) (uint64, bool) { return uint64(p.Iface), true }},

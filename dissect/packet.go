@@ -99,6 +99,7 @@ type Packet struct {
 	CapLen  uint32
 	Link    LinkType
 	Iface   uint16
+	NoTime  bool // the capture has no time for the frame: Time is then that of the frame before
 
 	Proto    Protocol
 	ICRC     ICRCStatus
