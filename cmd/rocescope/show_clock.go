@@ -51,6 +51,9 @@ func (c *clock) resolution(faces []captures.Interface) {
 }
 
 func (c *clock) append(dst []byte, p *dissect.Packet) []byte {
+	if p.NoTime {
+		return append(dst, '-')
+	}
 	switch c.kind {
 	case "r":
 		return c.seconds(dst, p.Time-p.Base)

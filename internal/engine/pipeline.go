@@ -360,17 +360,23 @@ func (r *run) help(pt *part) {
 }
 
 // split cuts frames into parts and settles what depends on the order: numbers
-// and times. A frame without a time takes that of the frame before.
+// and times. A frame without a time takes that of the frame before; in front of
+// the first that has one, that one's.
 func (r *run) split(frames []captures.Frame) (parts int) {
+	if r.Frames == 0 {
+		for i := range frames {
+			if frames[i].HasTime {
+				r.prev, r.base = frames[i].Time, frames[i].Time
+				break
+			}
+		}
+	}
 	for len(frames) > 0 {
 		pt := r.parts[parts]
 		parts++
 		n := min(BatchSize, len(frames))
 		pt.frames, frames = frames[:n], frames[n:]
 		pt.first, pt.prev = r.Frames+1, r.prev
-		if r.Frames == 0 {
-			pt.prev = pt.frames[0].Time
-		}
 		for i := range pt.frames {
 			f := &pt.frames[i]
 			switch {

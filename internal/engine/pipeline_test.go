@@ -466,3 +466,33 @@ func TestNoAllocationPerPacket(t *testing.T) {
 		}
 	}
 }
+
+func TestFramesWithoutTime(t *testing.T) {
+	times := []int64{0, 0, 70, 0, 90} // 0 is none
+	src := newScript(func(dst []captures.Frame) (int, error) {
+		for i, at := range times {
+			dst[i] = captures.Frame{Time: at, HasTime: at != 0, Data: make([]byte, 60), WireLen: 60, Link: dissect.LinkEthernet}
+		}
+		return len(times), nil
+	})
+	type stamp struct {
+		Time, Base, Prev int64
+		None             bool
+	}
+	var got []stamp
+	sink := SinkFunc(func(b *Batch) error {
+		for i := range b.Packets {
+			p := &b.Packets[i]
+			got = append(got, stamp{p.Time, p.Base, p.Prev, p.NoTime})
+		}
+		return nil
+	})
+	r, err := New(Options{Sinks: []Sink{sink}}).Run(t.Context(), src)
+	if err != nil || r.First != 70 || r.Last != 90 {
+		t.Errorf("from %d to %d, %v", r.First, r.Last, err)
+	}
+	want := []stamp{{70, 70, 70, true}, {70, 70, 70, true}, {70, 70, 70, false}, {70, 70, 70, true}, {90, 70, 70, false}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
