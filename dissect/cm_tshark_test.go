@@ -37,9 +37,23 @@ var notAsTshark = []struct {
 	},
 }
 
-// Every MAD and CM field that tshark has prints as tshark prints it.
+// Every MAD and CM field that tshark has prints as tshark prints it: in the
+// samples, and in the large captures where those are.
 func TestCMAgainstTshark(t *testing.T) {
 	ts := testkit.FindTshark(t)
+	t.Run("samples", func(t *testing.T) {
+		files := testkit.Files(t, filepath.Join(testkit.ModuleRoot(t), "captures", "samples"), "cm_*.pcap")
+		compareCM(t, ts, files, dissect.CMAttrREQ, dissect.CMAttrREP, dissect.CMAttrRTU, dissect.CMAttrREJ, dissect.CMAttrDREQ, dissect.CMAttrDREP)
+	})
+	t.Run("captures", func(t *testing.T) {
+		files := slices.Concat(testkit.Files(t, testkit.RXE(t), "[^i]*.pcap"), testkit.Files(t, testkit.Public(t), "rocev2_*"))
+		compareCM(t, ts, files, dissect.CMAttrREQ, dissect.CMAttrREP, dissect.CMAttrRTU, dissect.CMAttrREJ, dissect.CMAttrDREQ, dissect.CMAttrDREP, dissect.CMAttrSIDRREQ, dissect.CMAttrSIDRREP)
+	})
+}
+
+// compareCM compares the management datagrams of files; those messages must be
+// among them.
+func compareCM(t *testing.T, ts *testkit.Tshark, files []string, must ...dissect.CMAttribute) {
 	var names []string
 	for name := range ts.KnownFields(t) {
 		if strings.HasPrefix(name, "infiniband.mad") || strings.HasPrefix(name, "infiniband.cm.") {
@@ -52,12 +66,8 @@ func TestCMAgainstTshark(t *testing.T) {
 			t.Errorf("no field %s", name)
 		}
 	}
-	files := slices.Concat(testkit.Files(t, testkit.RXE(t), "*.pcap"), testkit.Files(t, testkit.Public(t), "rocev2_*"))
 	messages := map[dissect.CMAttribute]int{}
 	for _, file := range files {
-		if strings.HasPrefix(filepath.Base(file), "iwarp_") {
-			continue
-		}
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			type datagram struct {
 				p     dissect.Packet
@@ -92,7 +102,7 @@ func TestCMAgainstTshark(t *testing.T) {
 			}
 		})
 	}
-	for _, a := range []dissect.CMAttribute{dissect.CMAttrREQ, dissect.CMAttrREP, dissect.CMAttrRTU, dissect.CMAttrREJ, dissect.CMAttrDREQ, dissect.CMAttrDREP} {
+	for _, a := range must {
 		if messages[a] == 0 {
 			t.Errorf("no capture had a %s", a)
 		}

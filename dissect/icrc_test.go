@@ -65,8 +65,15 @@ func TestICRCAgainstSlowReference(t *testing.T) {
 		l    Layer
 		bth  int
 	}{
-		{"ip4", LayerIPv4, 28}, {"ip4", LayerIPv4, 28 + 40}, {"ip6", LayerIPv6, 48}, {"ip6", LayerIPv6, 48 + 8}, {"ip6", LayerIPv6, 48 + 400}, {"ip6", LayerIPv6, 48 + 2048},
-		{"grh", LayerGRH, 40}, {"lrh", LayerLRH, 8}, {"lrh grh", LayerLRH, 48},
+		{"ip4", LayerIPv4, 28},
+		{"ip4", LayerIPv4, 28 + 40},
+		{"ip6", LayerIPv6, 48},
+		{"ip6", LayerIPv6, 48 + 8},
+		{"ip6", LayerIPv6, 48 + 400},
+		{"ip6", LayerIPv6, 48 + 2048},
+		{"grh", LayerGRH, 40},
+		{"lrh", LayerLRH, 8},
+		{"lrh grh", LayerLRH, 48},
 	} {
 		for range 60 {
 			b := make([]byte, k.bth+12+r.IntN(200))
