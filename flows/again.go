@@ -119,6 +119,9 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 	s := x.count(d)
 	g := t.gapAt(c, d, p.PSN)
 	missing := g != nil && !g.again
+	if !missing && t.insideRead(c, d, p, m) {
+		return
+	}
 	if g != nil && g.again {
 		t.fillGap(c, d, p.PSN)
 	}
@@ -220,10 +223,6 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 		return
 	}
 	f := &t.open[i]
-	if f.Op == OpRead && p.PSN != f.FirstPSN && !resumes(f, p) {
-		t.report(findReadSpan, c, d, p, m, uint64(f.end.Sub(f.FirstPSN)), uint64(f.FirstPSN), uint64(p.PSN))
-		return
-	}
 	if !f.psn.Before(p.PSN) {
 		f.round++
 		x.recovery[d].rounds = max(x.recovery[d].rounds, f.round)
@@ -247,6 +246,21 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 			t.resumeRead(c, d, f, p, m, cause)
 		}
 	}
+}
+
+// insideRead reports whether a request carries a PSN of a READ's answer and is
+// no part of that READ: its requester has not counted the answer's packets.
+func (t *Tracker) insideRead(c *conn, d Direction, p *dissect.Packet, m *Mark) bool {
+	_, i := t.find(&c.half[d], p.PSN)
+	if i == 0 {
+		return false
+	}
+	f := &t.open[i]
+	if f.Op != OpRead || p.PSN == f.FirstPSN || resumes(f, p) {
+		return false
+	}
+	t.report(findReadSpan, c, d, p, m, uint64(f.end.Sub(f.FirstPSN)), uint64(f.FirstPSN), uint64(p.PSN))
+	return true
 }
 
 // resumes reports whether a request inside a READ's span asks for a part of

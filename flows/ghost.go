@@ -10,6 +10,7 @@ const reorderWindow = 10_000_000 // 10 ms
 // comes, late, or the sequence of requests goes on without or past it.
 type ghost struct {
 	packet dissect.Packet
+	newest dissect.PSN // of the requests seen by then
 	active bool
 }
 
@@ -20,14 +21,14 @@ func (t *Tracker) ghost(c *conn, r Direction, p *dissect.Packet, m *Mark) {
 		t.countGhost(c, r, g)
 	}
 	m.Bits |= MarkGhost
-	g.packet, g.active = *p, true
+	g.packet, g.newest, g.active = *p, c.half[r].next.Add(-1), true
 }
 
 func (t *Tracker) countGhost(c *conn, r Direction, g *ghost) {
 	g.active = false
 	t.doubt(c)
 	t.rare(c).count(r.Reverse()).GhostAcks++
-	t.report(findGhostAck, c, r.Reverse(), &g.packet, nil, uint64(g.packet.PSN), uint64(c.half[r].next.Add(-1)))
+	t.report(findGhostAck, c, r.Reverse(), &g.packet, nil, uint64(g.packet.PSN), uint64(g.newest))
 }
 
 func (t *Tracker) ghostsPending(c *conn, r Direction) bool {

@@ -181,7 +181,7 @@ func (t *Tracker) exhausted(c *conn, d Direction) Status {
 	case f.flags&haveRNR != 0 && x.recovery[d].nak.kind == nakRNR:
 		if wait := int64(dissect.RNRTimer(x.recovery[d].nak.timer)); t.now-x.recovery[d].nak.time > 4*wait && wait > 0 {
 			h.flags |= halfDead
-			t.reportAt(findRNRExhausted, c, d, f.LastFrame, f.LastSent, uint64(f.FirstPSN), uint64(f.round), 0)
+			t.reportAt(findRNRExhausted, c, d, f.LastFrame, f.LastSent, uint64(f.FirstPSN), uint64(f.round)+1, 0)
 			t.stepAt(c, d, StateError, f.LastFrame, f.LastSent, "RNR retries, then silence", true)
 			return StatusRNRRetry
 		}
