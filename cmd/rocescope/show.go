@@ -46,11 +46,22 @@ func newShowCommand(a *app) *cobra.Command {
 The lines say what matters of each packet: opcode, queue pair and PSN; address,
 key and length of an RDMA operation; what an acknowledgement says. In brackets
 stands what became of the packet, as far as the packets before it tell: sent
-again, missing PSNs before it, damaged.`,
+again, missing PSNs before it, damaged.
+
+-T json is one array with an element for each packet. As in tshark's, the layers
+are below _source.layers, each an object of fields by their full names, those of
+InfiniBand within "infiniband"; values are strings as -T fields prints them. What
+the other packets tell is in "flow", what is wrong with the packet in "problems",
+both beside _source. With -e, _source.layers has lists of values by column.
+-T jsonl is a flat object on a line for each packet, numbers as numbers; of a field
+that a packet has twice it has the first.
+
+msg.* (but msg.index), finding.* and flow.established_by are known only at the end
+of a capture: with one of them in -e or -Y the file is read twice.`,
 		Example: `  rocescope show trace.pcapng
   rocescope show trace.pcapng -Y 'flow.nak or flow.retransmission'
   rocescope show trace.pcapng -V -c 1
-  rocescope show trace.pcapng -T fields -e frame.number -e infiniband.bth.psn -E header=y
+  rocescope show trace.pcapng -e frame.number -e infiniband.bth.psn -E header=y,separator=,
   rocescope show -r trace.pcapng -T json | jq '.[]._source.layers'
   ssh host tcpdump -U -w - udp port 4791 | rocescope show -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -63,15 +74,15 @@ again, missing PSNs before it, damaged.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringArrayVarP(&o.read, "read", "r", nil, "a capture to read, as an argument is")
-	f.StringVarP(&o.filter, "filter", "Y", "", "print only packets that this display filter selects")
-	f.StringVarP(&o.format, "format", "T", "", "text, fields, csv, json or jsonl (default text, with -e fields)")
-	f.StringArrayVarP(&o.columns, "field", "e", nil, "a column, by its field's name (`name`); may be repeated")
-	f.StringArrayVarP(&o.fields, "fields-option", "E", nil, "how columns look: header=y, separator=,, quote=d, occurrence=a|f|l, aggregator=;")
+	f.StringArrayVarP(&o.read, "read", "r", nil, "a capture `file`, as an argument is")
+	f.StringVarP(&o.filter, "filter", "Y", "", "print only packets that this display `filter` selects")
+	f.StringVarP(&o.format, "format", "T", "", "`form` of the output: text, fields, csv, json or jsonl (default text, with -e fields)")
+	f.StringArrayVarP(&o.columns, "field", "e", nil, "a column, by its field's `name`; may be repeated")
+	f.StringArrayVarP(&o.fields, "fields-option", "E", nil, "how columns look, as `options`: header=y,separator=,,quote=d,occurrence=a|f|l,aggregator=;")
 	f.BoolVarP(&o.tree, "details", "V", false, "all layers and fields of each packet")
 	f.BoolVarP(&o.hex, "hex", "x", false, "the bytes of each packet")
 	f.Uint64VarP(&o.count, "count", "c", 0, "stop after reading `n` packets")
-	f.StringVarP(&o.time, "time", "t", "r", "times: r relative, d since the packet before, e epoch, a and ad local, u and ud UTC")
+	f.StringVarP(&o.time, "time", "t", "r", "`kind` of times: r relative, d since the packet before, e epoch, a and ad local, u and ud UTC")
 	f.BoolVar(&o.noICRC, "no-icrc", false, "do not check the invariant CRC")
 	f.BoolVar(&o.noFlow, "no-flow", false, "look at each packet alone: faster, but nothing is known of losses and resends")
 	f.BoolVarP(&ignored, "no-names", "n", false, "names are never resolved; for tshark's users")

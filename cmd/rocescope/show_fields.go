@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -27,7 +28,7 @@ func newFieldStyle(format string, options []string) (*fieldStyle, error) {
 	if format == "csv" {
 		s.header, s.separator, s.aggregator, s.csv = true, ",", ";", true
 	}
-	for _, o := range options {
+	for _, o := range splitFieldStyle(options) {
 		key, value, ok := strings.Cut(o, "=")
 		if !ok {
 			return nil, errUsage("-E takes name=value, not %q; the names are %s", o, strings.Join(fieldStyleKeys, ", "))
@@ -72,6 +73,25 @@ func newFieldStyle(format string, options []string) (*fieldStyle, error) {
 		}
 	}
 	return s, nil
+}
+
+// nextStyle is a comma behind which another option begins: values may be commas themselves.
+var nextStyle = regexp.MustCompile(`,[a-z]+=`)
+
+// splitFieldStyle takes apart what stands together: "header=y,separator=,,quote=d".
+func splitFieldStyle(options []string) (single []string) {
+	for _, o := range options {
+		for {
+			at := nextStyle.FindStringIndex(o)
+			if at == nil {
+				break
+			}
+			single = append(single, o[:at[0]])
+			o = o[at[0]+1:]
+		}
+		single = append(single, o)
+	}
+	return single
 }
 
 func yesNo(option, value string) (bool, error) {
