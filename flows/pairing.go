@@ -17,16 +17,18 @@ import (
 // from the first packet on; behind that, only evidence is kept.
 
 const (
-	shortHold   = 128      // packets held of a stream that nothing can be partner of
-	maxHold     = 1024     // packets held of one stream
-	maxHeld     = 64 << 10 // packets held in all
-	maxSeek     = 16 << 10 // packets of a stream in which its partner is looked for
-	maxSeekers  = 4096     // streams without partner between two hosts that are compared
-	wantAnswers = 3        // that fit, before the capture ends
-	wantAgainst = 4        // what rules a candidate out (see weight.against)
-	atEndReason = 2        // what does when no more can come
-	wantOdd     = 6        // odd answers that rule a candidate out
-	maxDoubts   = 4        // answers outside of what was sent that undo a pair
+	shortHold     = 128      // packets held of a stream that nothing can be partner of
+	maxHold       = 1024     // packets held of one stream
+	maxHeld       = 64 << 10 // packets held in all
+	maxSeek       = 16 << 10 // packets of a stream in which its partner is looked for
+	maxSeekers    = 4096     // streams without partner between two hosts that are compared
+	wantAnswers   = 3        // that fit, before the capture ends
+	fewAnswers    = 2        // that do when no more can come
+	wantAgainst   = 4        // what rules a candidate out (see weight.against)
+	atEndReason   = 2        // what does when no more can come
+	fewConsidered = 8        // first answers of a stream that are all looked for
+	wantOdd       = 6        // odd answers that rule a candidate out
+	maxDoubts     = 4        // answers outside of what was sent that undo a pair
 )
 
 // hostPair is an unordered pair of addresses.
@@ -127,7 +129,7 @@ func (t *Tracker) seeking(ref streamRef, p *dissect.Packet, frame []byte, m *Mar
 		t.noteRequest(g, s, c, p)
 	case dissect.Response:
 		t.noteAnswer(s, p)
-		if !s.complete {
+		if !s.complete || s.count <= fewConsidered {
 			t.consider(g, s, &s.answers[len(s.answers)-1])
 		}
 		if s.count >= s.nextTry {
@@ -210,7 +212,10 @@ func (t *Tracker) choose(s *seeker, atEnd bool) (*seeker, weight) {
 	s.candidates = kept
 	enough := wantAnswers
 	if atEnd {
-		enough = 1
+		enough = fewAnswers
+		if g := t.groupOf(t.conn(s.slot)); g.going == [2]int{1, 1} && bestW.against()+bestW.odd == 0 {
+			enough = 1 // nobody else is left
+		}
 	}
 	if len(kept) != 1 || !s.complete || bestW.fit < enough {
 		return nil, bestW
@@ -400,7 +405,7 @@ func (t *Tracker) nameCandidates(slot uint32) {
 			}
 		}
 	}
-	if len(names) == 0 {
+	if len(names) == 0 && !s.crowded {
 		c.evidence = Unpaired
 		return
 	}
@@ -408,8 +413,8 @@ func (t *Tracker) nameCandidates(slot uint32) {
 	x := t.rare(c)
 	x.candidates = names
 	x.why = fmt.Sprintf("what was answered may have been meant for %s", plural(len(names), "queue pair", "queue pairs"))
-	if !s.complete && s.count > 0 {
-		x.why = fmt.Sprintf("what was answered may have been meant for %d queue pairs or more", len(names))
+	if !s.complete && s.crowded {
+		x.why = fmt.Sprintf("what was answered may have been meant for more than %d queue pairs", maxCandidates)
 	}
 }
 
@@ -459,6 +464,12 @@ func (t *Tracker) part(slot uint32) {
 // settlePairs pairs what the whole capture lets pair, and names the candidates
 // of the rest.
 func (t *Tracker) settlePairs() {
+	for _, s := range t.seekers {
+		g := t.groupOf(t.conn(s.slot))
+		for i := max(0, len(s.answers)-fewConsidered); i < len(s.answers); i++ {
+			t.consider(g, s, &s.answers[i])
+		}
+	}
 	for range maxRounds {
 		var all []*seeker
 		for _, s := range t.seekers {

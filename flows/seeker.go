@@ -14,10 +14,11 @@ import (
 // were complete as the MSN says.
 
 const (
-	maxEvidence   = 256     // requests, and answers, remembered of a stream
+	maxEvidence   = 512     // runs of requests, and answers, remembered of a stream
 	maxTestimony  = 1 << 19 // of all streams
 	maxCandidates = 64      // partners that are considered of a stream
 	maxBlocks     = 64      // blocks of PSNs in which a stream is listed
+	maxRun        = 32      // packets in a run of requests that ask for no answer
 	blockBits     = 6       // PSNs of a block
 	nearPSNs      = 128     // so far ahead a PSN may be sent soon
 
@@ -26,7 +27,8 @@ const (
 	captureSlack = 50_000
 )
 
-// requestNote is a request that a stream carried, each PSN once.
+// requestNote is a request that a stream carried, each PSN once; or a few in a
+// row of which none asks for an answer.
 type requestNote struct {
 	psn, end dissect.PSN // end is one behind the PSNs of its answer
 	time     int64
@@ -60,6 +62,7 @@ type seeker struct {
 	answers    []answerNote
 	forgotten  bool // sent has lost its oldest
 	ackReqs    bool // its requests ask for acknowledgements
+	crowded    bool // too many streams had sent what it answers
 	complete   bool // all streams that may be its partner are among the candidates
 	packets    int
 	count      int      // answers
@@ -124,6 +127,10 @@ func (t *Tracker) noteRequest(g *group, s *seeker, c *conn, p *dissect.Packet) {
 	if len(s.sent) > 0 && a.end.Sub(s.sent[0].psn) < 0 { // spans half of all PSNs
 		s.sent, s.forgotten = s.sent[:0], true
 	}
+	if n := len(s.sent); n > 0 && s.sent[n-1].extend(&a) {
+		t.listBlock(g, s, uint32(p.PSN)>>blockBits)
+		return
+	}
 	before := len(s.sent)
 	var lost bool
 	if s.sent, lost = keep(s.sent); lost {
@@ -133,6 +140,17 @@ func (t *Tracker) noteRequest(g *group, s *seeker, c *conn, p *dissect.Packet) {
 	t.testimony += len(s.sent) - before
 	s.ackReqs = s.ackReqs || p.AckReq && a.family != dissect.Read
 	t.listBlock(g, s, uint32(p.PSN)>>blockBits)
+}
+
+// extend makes a run longer by the request behind it, if that is one of its
+// kind.
+func (q *requestNote) extend(a *requestNote) bool {
+	if q.ackReq || a.ackReq || q.family != a.family || q.messages != a.messages || q.gaps != a.gaps ||
+		a.family != dissect.Send && a.family != dissect.Write || a.end.Sub(q.psn) > maxRun {
+		return false
+	}
+	q.end = a.end
+	return true
 }
 
 // resumedBy reports whether a READ request asks for the rest of an earlier one.
@@ -327,32 +345,34 @@ func (g *group) unlist(k, slot uint32) {
 // candidates.
 func (t *Tracker) consider(g *group, s *seeker, a *answerNote) {
 	op := a.op.Info()
-	if op.Family == dissect.Read && !op.Starts() {
-		return // its PSN is not that of a request packet
-	}
 	own := uint32(a.psn) >> blockBits
 	for _, block := range [2]uint32{own, own - 1} {
 		b := g.blocks[blockKey(s.side^1, block)]
 		if b == nil {
 			continue
 		}
+		if b.over > 0 {
+			s.crowded = s.crowded || block == own
+			continue // this answer tells nobody apart; a later one may
+		}
 		t.compared += len(b.list)
+		full := false
 		for _, slot := range b.list {
 			o := t.seekers[slot]
 			if !t.opposite(s, o) || slices.Contains(s.candidates, slot) {
 				continue
 			}
 			if len(s.candidates) >= maxCandidates {
-				s.complete = false
-				return
+				full = true
+				break
 			}
 			s.candidates = append(s.candidates, slot)
 			if len(o.suitors) < maxCandidates {
 				o.suitors = append(o.suitors, s.slot)
 			}
 		}
-		if block == own && b.over == 0 && len(b.list) > 0 {
-			s.complete = true
+		if block == own && !full && len(b.list) > 0 && (op.Family != dissect.Read || op.Starts()) {
+			s.complete = true // a request has that very PSN
 		}
 	}
 }
