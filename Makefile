@@ -18,7 +18,7 @@ export CGO_ENABLED = 0
 LDFLAGS = -s -w $(if $(VERSION),-X github.com/rocescope/rocescope/internal/version.version=$(VERSION))
 
 .DEFAULT_GOAL := build
-.PHONY: help build demo test race fuzz bench lint golangci docs install clean
+.PHONY: help build demo test race fuzz bench microbench lint golangci docs install clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -38,7 +38,10 @@ race: ## the tests under the race detector (this one needs a C compiler)
 fuzz: ## run every fuzz target for FUZZTIME each (ONLY=Name for some)
 	$(GO) run ./internal/testkit/cmd/fuzzrun -time $(FUZZTIME) -only '$(ONLY)' ./...
 
-bench: ## run the benchmarks (BENCH=regexp, COUNT=6)
+bench: build ## measure what docs/performance.md promises, and write that page (minutes, some gigabytes)
+	$(GO) run ./internal/bench -out docs/performance.md
+
+microbench: ## run the benchmarks of single functions (BENCH=regexp, COUNT=6)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./... | tee bench.out
 	$(GO) run $(BENCHSTAT) bench.out
 

@@ -46,6 +46,8 @@ var directions = []struct {
 	{"internal/testkit", []string{"dissect", "captures", "captures/samples"}}, // imported by tests only
 	{"internal/testkit/cmd/*", nil},
 	{"internal/docgen", nil},
+	{"internal/bench", []string{"internal/bench/traffic", "dissect", "captures", "flows"}},
+	{"internal/bench/traffic", []string{"dissect"}},
 }
 
 // listed is what `go list -json` says about a package.

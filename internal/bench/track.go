@@ -1,0 +1,222 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/rocescope/rocescope/captures"
+	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/bench/traffic"
+)
+
+// rig is the path of a packet from a file through a tracker, without the
+// engine: a piece of it can run at a time.
+type rig struct {
+	src     captures.Source
+	frames  []captures.Frame
+	dec     dissect.Decoder
+	batch   flows.Batch
+	tracker *flows.Tracker // nil: decode only
+	size    int            // packets that the tracker gets at a time
+	number  uint64
+
+	messages, findings int
+	first              string // the name of a finding
+}
+
+func newRig(track bool) *rig {
+	r := &rig{frames: make([]captures.Frame, 512), size: 512}
+	r.batch = flows.Batch{Packets: make([]dissect.Packet, 512), Data: make([][]byte, 512), Marks: make([]flows.Mark, 512)}
+	if track {
+		r.tracker = flows.New(flows.Options{Sink: flows.Sink{
+			Message: func(*flows.Message) { r.messages++ },
+			Finding: func(f *flows.Finding) { r.findings++; r.first = f.Check().Title },
+		}})
+	}
+	return r
+}
+
+func (r *rig) open(path string) (err error) {
+	r.src, err = captures.Open(path)
+	return err
+}
+
+// run takes n packets of the file.
+func (r *rig) run(n int) error {
+	for n > 0 {
+		got, err := r.src.ReadBatch(r.frames[:min(n, len(r.frames))])
+		if err != nil {
+			return err
+		}
+		n -= got
+		for i := range r.frames[:got] {
+			f := &r.frames[i]
+			r.decode(i, f.Data, f.Time)
+		}
+		r.track(got)
+	}
+	return nil
+}
+
+func (r *rig) decode(i int, frame []byte, at int64) {
+	r.number++
+	p := &r.batch.Packets[i]
+	p.Number, p.Time = r.number, at
+	r.dec.Decode(dissect.LinkEthernet, frame, len(frame), p)
+	r.batch.Data[i] = frame
+}
+
+func (r *rig) track(n int) {
+	if r.tracker == nil {
+		return
+	}
+	for lo := 0; lo < n; lo += r.size {
+		hi := min(lo+r.size, n)
+		r.tracker.Track(&flows.Batch{Packets: r.batch.Packets[lo:hi], Data: r.batch.Data[lo:hi], Marks: r.batch.Marks[lo:hi]})
+	}
+}
+
+// feed gives the tracker packets that are in no file.
+func (r *rig) feed(next func() ([]byte, int64), n int) {
+	var buf []byte
+	for n != 0 {
+		i := 0
+		buf = buf[:0]
+		for ; i < len(r.frames) && n != 0; n-- {
+			f, at := next()
+			if f == nil {
+				n = 1
+				continue
+			}
+			at0 := len(buf)
+			buf = append(buf, f...)
+			r.decode(i, buf[at0:], at)
+			i++
+		}
+		r.track(i)
+	}
+}
+
+// tracking is what following a connection costs, beside decoding.
+func tracking(b *bench) ([]row, error) {
+	const rounds = 15
+	piece := b.packets / (rounds + 1)
+	var rows []row
+	for _, mix := range []struct {
+		name   string
+		c      traffic.Config
+		budget float64
+	}{
+		{"WRITEs of 8 segments, READs of 4 responses, SENDs, 64 connections", segments, 120},
+		{"messages of one packet of 64 bytes, 64 connections", small, 0},
+	} {
+		file, err := b.capture(mix.c, b.packets)
+		if err != nil {
+			return nil, err
+		}
+		plain, full := newRig(false), newRig(true)
+		for _, r := range []*rig{plain, full} {
+			if err := r.open(file); err != nil {
+				return nil, err
+			}
+			defer r.src.Close()
+			if err := r.run(6 * mix.c.Connections); err != nil {
+				return nil, err
+			}
+		}
+		var before, after runtime.MemStats
+		steps := 0
+		ns, err := inTurn(rounds, piece, func() error { return plain.run(piece) }, func() error {
+			if steps++; steps == 2 {
+				runtime.ReadMemStats(&before)
+			}
+			return full.run(piece)
+		})
+		if err != nil {
+			return nil, err
+		}
+		runtime.ReadMemStats(&after)
+		if full.findings > 0 || full.messages == 0 {
+			return nil, fmt.Errorf("%d findings, as %q, and %d messages in healthy traffic", full.findings, full.first, full.messages)
+		}
+		cost := median(each(ns[1], ns[0], difference))
+		r := row{
+			what: "track, over reading and decoding: " + mix.name, ours: nanos(cost),
+			other: fmt.Sprintf("read and decode: %s; with tracking: %s", nanos(median(ns[0])), nanos(median(ns[1]))),
+		}
+		if mix.budget > 0 {
+			r.goal, r.met = fmt.Sprintf("≤ %.0f ns", mix.budget), judge(cost <= mix.budget)
+		}
+		rows = append(rows, r)
+		allocs := float64(after.Mallocs-before.Mallocs) / float64(rounds*piece)
+		rows = append(rows, row{
+			what: "allocations per packet, read, decode and track: " + mix.name, ours: fmt.Sprintf("%.5f", allocs),
+			goal: "0", met: judge(allocs < 0.0005),
+		})
+	}
+	return rows, nil
+}
+
+// million compares a million connections with a thousand, the next packet being
+// any connection's.
+func million(b *bench) ([]row, error) {
+	const rounds, piece = 15, 40_000
+	sizes := [...]int{1000, 1_000_000}
+	var rigs [len(sizes)]*rig
+	var perConn, heap float64
+	for i, n := range sizes {
+		c := traffic.Config{Connections: n, Payload: 64, Random: true}
+		g := traffic.New(c)
+		r := newRig(true)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		r.feed(g.Establish, -1)
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		perConn = float64(after.HeapAlloc-before.HeapAlloc) / float64(n)
+		r.feed(g.Next, 6*n) // until as many messages are open as will be
+		runtime.ReadMemStats(&after)
+		heap = float64(after.HeapAlloc) / float64(n)
+		path := fmt.Sprintf("%s/random-%d.pcapng", b.dir, n)
+		if err := g.WriteFile(path, 2*(rounds+1)*piece, false); err != nil {
+			return nil, err
+		}
+		if err := r.open(path); err != nil {
+			return nil, err
+		}
+		defer r.src.Close()
+		rigs[i] = r
+	}
+	_ = heap
+	sized := func(r *rig, size int) func() error {
+		return func() error { r.size = size; return r.run(piece) }
+	}
+	ns, err := inTurn(rounds, piece, sized(rigs[0], 512), sized(rigs[1], 512), sized(rigs[0], 1), sized(rigs[1], 1))
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range rigs {
+		if r.findings > 0 {
+			return nil, fmt.Errorf("%d findings in healthy traffic of %d connections, as %q", r.findings, sizes[i], r.first)
+		}
+	}
+	batched, single := median(each(ns[1], ns[0], ratio)), median(each(ns[3], ns[2], ratio))
+	return []row{
+		{
+			what: "read, decode and track, 1 000 000 connections at random, in batches", ours: nanos(median(ns[1])),
+			other: "1 000 connections: " + nanos(median(ns[0])), ratio: times(batched), goal: "≤ 2×", met: judge(batched <= 2),
+		},
+		{
+			what: "the same, one packet at a time", ours: nanos(median(ns[3])),
+			other: "1 000 connections: " + nanos(median(ns[2])), ratio: times(single),
+		},
+		{
+			what: "memory of an idle healthy connection, index included, at 1 000 000", ours: fmt.Sprintf("%.0f bytes", perConn),
+			goal: "≤ 400 bytes", met: judge(perConn <= 400),
+		},
+	}, nil
+}
