@@ -228,6 +228,22 @@ func (t *Tracker) atomicAnswer(c *conn, r Direction, p *dissect.Packet, m *Mark)
 	t.recovered(c, r, p.Time)
 }
 
+// findRead returns the open message that an answer belongs to, and the one
+// before it: the one that holds its PSN, or the newest READ while its span is
+// not known.
+func (t *Tracker) findRead(h *half, p dissect.PSN) (prev, i uint32) {
+	if prev, i = t.find(h, p); i != 0 || h.flags&halfSpanOpen == 0 || h.tail == 0 {
+		return prev, i
+	}
+	if f := &t.open[h.tail]; f.Op != OpRead || f.FirstPSN.After(p) {
+		return 0, 0
+	}
+	for prev, i = 0, h.head; i != h.tail; i = t.open[i].next {
+		prev = i
+	}
+	return prev, i
+}
+
 // readResponse takes one packet of a READ's answer (also that of FLUSH and
 // ATOMIC WRITE).
 func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark, id ipidVerdict) {
@@ -235,34 +251,17 @@ func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark,
 	d := r.Reverse()
 	op := p.Op()
 	h.learnMTU(p)
-	prev, i := t.find(h, p.PSN)
-	if i == 0 && h.flags&halfSpanOpen != 0 && h.tail != 0 {
-		i = h.tail
-		if t.open[i].FirstPSN.After(p.PSN) || t.open[i].Op != OpRead {
-			i = 0
-		} else {
-			for j := h.head; j != i; j = t.open[j].next {
-				prev = j
-			}
-		}
-	}
+	_, i := t.findRead(h, p.PSN)
 	if i == 0 {
 		t.repeatedResponse(c, d, p, m, id)
 		return
 	}
-	f := &t.open[i]
-	if !f.needsAnswer() {
+	if !t.open[i].needsAnswer() {
 		return
 	}
-	t.acknowledge(c, r, f.FirstPSN.Add(-1), false, p, m)
-	if prev, i = t.find(h, p.PSN); i == 0 { // the list has changed
-		i = h.tail
-		prev = 0
-		for j := h.head; j != i; j = t.open[j].next {
-			prev = j
-		}
-	}
-	f = &t.open[i]
+	t.acknowledge(c, r, t.open[i].FirstPSN.Add(-1), false, p, m)
+	prev, i := t.findRead(h, p.PSN) // the list has changed, but the READ is still in it
+	f := &t.open[i]
 	if h.flags&halfSpanOpen != 0 && i == h.tail && h.mtuBytes() != 0 {
 		n := int((f.Bytes + uint64(h.mtuBytes()) - 1) / uint64(h.mtuBytes()))
 		f.end = f.FirstPSN.Add(max(n, 1))
