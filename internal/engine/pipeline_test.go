@@ -411,7 +411,11 @@ func TestFileCutWhileItIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, workers := range []int{1, 4} {
+	for run, workers := range []int{1, 4, 1, 4} {
+		var way []captures.Option
+		if run < 2 {
+			way = append(way, captures.Mapped())
+		}
 		file := filepath.Join(t.TempDir(), "cut.pcapng")
 		if err := os.WriteFile(file, whole, 0o644); err != nil {
 			t.Fatal(err)
@@ -433,7 +437,11 @@ func TestFileCutWhileItIsRead(t *testing.T) {
 			_ = sum
 			return nil
 		})
-		r, err := New(Options{Workers: workers, CheckICRC: true, Track: true, Sinks: []Sink{sink}}).Run(t.Context(), open(t, file))
+		src, err := captures.Open(file, way...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := New(Options{Workers: workers, CheckICRC: true, Track: true, Sinks: []Sink{sink}}).Run(t.Context(), src)
 		var se *SourceError
 		if !errors.Is(err, captures.ErrTruncated) || !errors.As(err, &se) {
 			t.Errorf("%d workers: %v", workers, err)
