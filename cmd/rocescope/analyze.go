@@ -25,6 +25,7 @@ type analyzeOptions struct {
 	noICRC   bool
 	count    uint64 // -c
 	top      uint
+	counters counterOptions
 }
 
 // defaultTop is how many connections and findings the text shows. A person reads no more; --json has all.
@@ -46,6 +47,13 @@ opcodes and ICRCs are those of these packets; connections, messages and findings
 are left out where none of their packets is selected, and whole where one is.
 Every packet is followed all the same, so that a filter never makes up a loss.
 
+With --counters, the counters of a NIC are compared with what the capture says
+that they should have counted, for one host. The two readings, from before the
+capture and from behind it, may be the output of ethtool -S, of rdma statistic
+show, of grep -H . /sys/class/infiniband/*/ports/*/hw_counters/*, copies of that
+folder, or lines of name,value. Counters of soft-RoCE, mlx5, bnxt_re and irdma
+are known.
+
 A file that is cut off or damaged is reported as far as it can be read; so is
 one whose reading is interrupted by Ctrl-C.`,
 		Example: `  rocescope analyze trace.pcapng
@@ -53,7 +61,8 @@ one whose reading is interrupted by Ctrl-C.`,
   rocescope analyze trace.pcapng -Y 'ip.addr == 10.0.0.7 and flow.retransmission'
   rocescope analyze --json run-*.pcap | jq '.findings[] | .summary'
   rocescope analyze nightly.pcapng --fail-on warning   exit code 3 if there is one
-  ssh host tcpdump -U -w - udp port 4791 | rocescope analyze -`,
+  ssh host tcpdump -U -w - udp port 4791 | rocescope analyze -
+  rocescope analyze trace.pcapng --counters before.txt,after.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			paths := append(o.read, args...)
 			if len(paths) == 0 {
@@ -72,6 +81,8 @@ one whose reading is interrupted by Ctrl-C.`,
 	f.BoolVar(&o.noICRC, "no-icrc", false, "do not check invariant CRCs: faster, but damaged packets pass for good ones")
 	f.Uint64VarP(&o.count, "count", "c", 0, "stop after reading `n` packets")
 	f.UintVar(&o.top, "top", defaultTop, "show at most `n` connections and findings in the text; 0 is all")
+	f.StringSliceVar(&o.counters.readings, "counters", nil, "compare a NIC's counters with the capture: two `files` or folders, before,after")
+	f.StringSliceVar(&o.counters.host, "counters-host", nil, "whose counters they are, where they do not tell: the NIC's `address`, or several")
 	_ = cmd.RegisterFlagCompletionFunc("filter", completeFilter)
 	_ = cmd.RegisterFlagCompletionFunc("fail-on",
 		cobra.FixedCompletions([]string{"note", "warning", "error"}, cobra.ShellCompDirectiveNoFileComp))
@@ -149,6 +160,17 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 		eo.Tracker.Sink.Finding = chosen.finding
 	}
 
+	join, err := newCounterJoin(&o.counters)
+	if err != nil {
+		return err
+	}
+	if join != nil {
+		if o.messages {
+			return errUsage("--messages lists work requests; leave it out to see --counters")
+		}
+		eo.Sinks = append(eo.Sinks, join)
+	}
+
 	src, err := in.open(ctx)
 	if err != nil {
 		return err
@@ -166,10 +188,14 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 		snapshot = chosen.of(snapshot)
 	}
 	d := report.NewDocument(snapshot, captureOf(in, o, &got, err))
+	var unjoined error
+	if join != nil {
+		unjoined = join.join(d, &got)
+	}
 	if werr := a.writeAnalysis(d, list, o); werr != nil {
 		return errors.Join(runError(err), werr)
 	}
-	return errors.Join(runError(err), o.failOn.judge(d))
+	return errors.Join(runError(err), o.failOn.judge(d), unjoined)
 }
 
 func (a *app) writeAnalysis(d *report.Document, list *messageSink, o *analyzeOptions) error {

@@ -40,7 +40,8 @@ type Document struct {
 	ICRC        ICRC              `json:"icrc"`
 	Connections []Connection      `json:"connections"`
 	Findings    []Finding         `json:"findings"`
-	Evicted     uint64            `json:"evicted"` // connections left out because the table was full
+	Evicted     uint64            `json:"evicted"`  // connections left out because the table was full
+	Counters    *Counters         `json:"counters"` // null: no readings of a device's counters were given
 }
 
 // CaptureInfo describes the input.

@@ -39,6 +39,7 @@ func (d *Document) WriteText(w io.Writer, o TextOptions) error {
 	t.headline()
 	t.findings()
 	t.connections()
+	t.counters()
 	t.unchecked()
 	t.hints()
 	_, err := w.Write(t.Bytes())
@@ -63,6 +64,18 @@ func (t *summary) paragraph(first, sentence string, p paint) {
 		}
 		t.WriteString(t.o.Style.paint(p, line))
 		t.WriteByte('\n')
+	}
+}
+
+// hanging writes a paragraph whose first line is indented otherwise than the rest.
+func (t *summary) hanging(sentence, first, rest string) {
+	for i, line := range wrap(ascii(sentence), t.o.width()-len(rest)) {
+		if i == 0 {
+			t.WriteString(first)
+		} else {
+			t.WriteString(rest)
+		}
+		t.WriteString(line + "\n")
 	}
 }
 
