@@ -442,10 +442,13 @@ type accuracyRow struct {
 	e        *testkit.Entry
 	messages string
 	stack    []string // "a completer_retry_err 8"
-	findings []string // all, notes too
+	findings []string // those above note, and lossNotes
 	grave    bool
 	differ   []knownDifference
 }
+
+// lossNotes are the notes that tell of packets lost, repeated or doubled.
+var lossNotes = []FindingID{findPSNGap, findNetworkDuplicate, findLostForGood, findCaptureLoss, findResponseGap, findRetransmission}
 
 func (r *accuracyRow) quiet() bool { return len(r.stack) == 0 && len(r.differ) == 0 && !r.grave }
 
@@ -455,6 +458,9 @@ func (p *accuracyPage) add(e *testkit.Entry, s *seen, messages string) {
 	count := map[FindingID]uint64{}
 	for i := range s.Findings {
 		f := &s.Findings[i]
+		if f.Severity() == Note && !slices.Contains(lossNotes, f.ID) {
+			continue
+		}
 		if count[f.ID] == 0 {
 			ids = append(ids, f.ID)
 		}
