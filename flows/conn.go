@@ -10,6 +10,7 @@ type conn struct {
 	transport dissect.Transport
 	evidence  Evidence
 	flags     connFlags
+	why       uint32 // an inferred pair's reason: number in Tracker.reasons; 0 = none
 	end       [2]endpoint
 	half      [2]half   // by the direction of its requests
 	stream    [2]stream // by direction

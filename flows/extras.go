@@ -8,9 +8,10 @@ type extras struct {
 	counters [2]*Stream     // made on first need; see count
 	recovery [2]recovery    // by the direction of the requests
 	gaps     [2][]gap       // by the direction of the requests
-	ghosts   [2]ghost       // answers beyond what was seen, held until their requests come or do not
+	ghosts   [2]*ghost      // answers beyond what was seen, held until their requests come or do not
 	doubts   uint8          // answers in a row that an inferred pair does not explain
 	steps    [2][]StateStep // by end; only what a handshake or a failure proves
+	firsts   [2]firsts      // by end
 	neg      [2]Negotiated  // by end
 	credits  [2]creditLimit // by the direction of the requests
 	lat      [2]*latency    // by the direction of the requests

@@ -16,7 +16,11 @@ type ghost struct {
 
 // ghost takes an answer whose PSN was never sent, as far as seen.
 func (t *Tracker) ghost(c *conn, r Direction, p *dissect.Packet, m *Mark) {
-	g := &t.rare(c).ghosts[r]
+	x := t.rare(c)
+	if x.ghosts[r] == nil {
+		x.ghosts[r] = &ghost{}
+	}
+	g := x.ghosts[r]
 	if g.active && p.Time-g.packet.Time > reorderWindow {
 		t.countGhost(c, r, g)
 	}
@@ -33,13 +37,13 @@ func (t *Tracker) countGhost(c *conn, r Direction, g *ghost) {
 
 func (t *Tracker) ghostsPending(c *conn, r Direction) bool {
 	x := t.extrasOf(c)
-	return x != nil && x.ghosts[r].active
+	return x != nil && x.ghosts[r] != nil && x.ghosts[r].active
 }
 
 // answerGhosts looks at the held answer again when a request came.
 func (t *Tracker) answerGhosts(c *conn, r Direction, p *dissect.Packet) {
 	h := &c.half[r]
-	g := &t.extras[c.extras].ghosts[r]
+	g := t.extras[c.extras].ghosts[r]
 	late := p.Time-g.packet.Time > reorderWindow
 	switch at := g.packet.PSN; {
 	case late && !p.PSN.After(at): // sent for the first time after its answer

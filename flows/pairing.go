@@ -314,7 +314,7 @@ func (t *Tracker) pairSeekers(a, b *seeker, w weight) {
 		for _, slot := range [2]uint32{x, y} { // one of the two is the connection now
 			if c := t.conn(slot); c.flags&connLive != 0 && c.paired() {
 				c.evidence = Inferred
-				t.rare(c).why = why
+				t.because(c, why)
 			}
 		}
 		return
@@ -376,8 +376,10 @@ func (t *Tracker) join(a, b uint32, why string) {
 	cb.end[0].qpn, cb.evidence = ca.end[1].qpn, Inferred
 	t.rare(cb).why = fmt.Sprintf("its partner was found late, and it goes on as connection %d: %s", ca.id, why)
 	ca.end[0].qpn, ca.evidence = sender, Inferred
-	x := t.rare(ca)
-	x.why, x.candidates = why, nil
+	if x := t.extrasOf(ca); x != nil {
+		x.why, x.candidates = "", nil
+	}
+	t.because(ca, why)
 	t.enter(a, BToA)
 }
 
@@ -457,7 +459,7 @@ func (t *Tracker) part(slot uint32) {
 	c.flags &^= connDoubted
 	c.evidence = Ambiguous
 	x := t.rare(c)
-	x.why = fmt.Sprintf("taken for a pair at first (%s), but then %d answers in a row were to nothing that the other side had sent", x.why, maxDoubts)
+	x.why = fmt.Sprintf("taken for a pair at first (%s), but then %d answers in a row were to nothing that the other side had sent", t.whyOf(c), maxDoubts)
 	x.candidates = []QPName{c.end[0].name(), c.end[1].name()}
 }
 

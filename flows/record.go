@@ -34,11 +34,9 @@ func (t *Tracker) record(c *conn) Connection {
 	}
 	r.A, r.B = t.qpRecord(c, 0), t.qpRecord(c, 1)
 	if x := t.extrasOf(c); x != nil {
-		r.Why, r.ServiceID, r.Established, r.Candidates = x.why, x.serviceID, x.established, x.candidates
+		r.ServiceID, r.Established, r.Candidates = x.serviceID, x.established, x.candidates
 	}
-	if r.Why == "" && c.evidence == ByDETH {
-		r.Why = "every datagram names its source queue pair"
-	}
+	r.Why = t.whyOf(c)
 	return r
 }
 

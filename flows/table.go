@@ -129,7 +129,7 @@ func (t *Tracker) settleHalf(c *conn, d Direction) {
 		if x.recovery[d].episode.active {
 			t.endEpisode(c, d, 0)
 		}
-		if g := &x.ghosts[d]; g.active {
+		if g := x.ghosts[d]; g != nil && g.active {
 			t.countGhost(c, d, g)
 		}
 		for i := range x.gaps[d] {

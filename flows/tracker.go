@@ -45,6 +45,7 @@ type Tracker struct {
 	openLive uint32
 	extras     []*extras // extras[0] is not used
 	extrasFree []uint32
+	reasons    reasonSet
 
 	partners
 	groups      map[hostPair]*group
