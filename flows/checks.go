@@ -113,7 +113,7 @@ var checks = [numFindings]Check{
 	findTVer: {
 		ID: "transport_version", Severity: Error, Title: "Transport header version is not 0",
 		Explain: "The BTH's version field must be 0; receivers drop other packets without an answer.",
-		Rule:    "IBA Vol 1, 9.2.4, 9.6.1.1.1",
+		Rule:    "IBA Vol 1, 9.2.5, 9.6.1.1.1",
 		Try:     "Look at byte 1 of the sender's BTH: the low four bits must be 0.",
 		text: func(f *Finding) string {
 			return fmt.Sprintf("transport header version %d (%s)", f.Args[0], plural(int(f.Count), "packet", "packets"))
@@ -122,7 +122,7 @@ var checks = [numFindings]Check{
 	findPad: {
 		ID: "pad_count", Severity: Error, Title: "Pad count is wrong",
 		Explain: "Payload and pad together must be a multiple of four bytes, and the pad is 0 to 3 bytes of what the packet carries. A wrong pad count shifts the end of the data.",
-		Rule:    "IBA Vol 1, 9.2.5; 7.8.1 (pad is covered by the ICRC)",
+		Rule:    "IBA Vol 1, 9.2.4; 7.8.1 (pad is covered by the ICRC)",
 		Try:     "Compare the sender's UDP length with payload + pad + 4: the pad count must be (4 - payload mod 4) mod 4.",
 		text: func(f *Finding) string {
 			return fmt.Sprintf("pad count %d does not fit the packet of %d payload bytes (%s)", f.Args[0], f.Args[1], plural(int(f.Count), "packet", "packets"))
@@ -308,7 +308,7 @@ var checks = [numFindings]Check{
 		Rule:    "IBA Vol 1, 9.7.6.1.3",
 		Try:     "If this tap is at the requester, its ACK time-out is too short or its ACK handling is wrong; else look at the path from here to the requester.",
 		text: func(f *Finding) string {
-			return fmt.Sprintf("%s (first: from PSN %s)", plural(int(f.Count), "run", "runs"), psnText(f.Args[0]))
+			return fmt.Sprintf("%s again after the ACK (first: from PSN %s)", plural(int(f.Count), "run of requests was sent", "runs of requests were sent"), psnText(f.Args[0]))
 		},
 	},
 	findRetryExhausted: {
@@ -412,7 +412,7 @@ var checks = [numFindings]Check{
 	},
 	findNoResponder: {
 		ID: "no_responder", Severity: Error, Title: "Nobody answers for this queue pair",
-		Explain: "Requests go to a queue pair from which no single packet came back, although packets of its host are in the capture: the queue pair does not exist, is not in RTR, or drops what it gets.",
+		Explain: "Requests go to a queue pair from which not one packet came back, although packets of its host are in the capture: the queue pair does not exist, is not in RTR, or drops what it gets.",
 		Rule:    "IBA Vol 1, 9.6.1, 9.7.3 (packets for a queue pair that is not ready are dropped)",
 		Try:     "Look whether the peer's queue pair was created and moved to RTR, and whether QPN, P_Key, GID and VLAN are those that it told.",
 		text: func(f *Finding) string {

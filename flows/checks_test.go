@@ -385,7 +385,7 @@ var checkCases = []checkCase{
 		fine: func(x *testkit.Exchange) { begun(x); m := x.A.Write(2000); x.Wait(50 * ms); x.B.Answer(m) },
 	},
 	{
-		id: "resent_after_ack", stream: "a_to_b", summary: "1 run (first: from PSN 0x000002)",
+		id: "resent_after_ack", stream: "a_to_b", summary: "1 run of requests was sent again after the ACK (first: from PSN 0x000002)",
 		broken: func(x *testkit.Exchange) *testkit.Packet {
 			begun(x)
 			m := x.A.Write(2000)
