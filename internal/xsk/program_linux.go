@@ -1,0 +1,317 @@
+package xsk
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
+)
+
+// Program is the loaded XDP program with its maps.
+type Program struct {
+	options  ProgramOptions
+	program  *ebpf.Program
+	sockets  *ebpf.Map // queue → socket
+	counters *ebpf.Map // Verdict → count, on each CPU
+}
+
+// LoadProgram assembles the program and gives it to the kernel.
+func LoadProgram(options ProgramOptions) (*Program, error) {
+	if err := options.complete(); err != nil {
+		return nil, err
+	}
+	// Before 5.11 maps and programs counted against RLIMIT_MEMLOCK. Where this is refused and needed, loading says so.
+	_ = rlimit.RemoveMemlock()
+	p := &Program{options: options}
+	if err := p.load(); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Program) load() (err error) {
+	fail := func(op string, err error) error {
+		return failure(op, "", err, "CAP_BPF", "CAP_NET_ADMIN")
+	}
+	if p.sockets, err = ebpf.NewMap(&ebpf.MapSpec{
+		Name: "sockets", Type: ebpf.XSKMap, KeySize: 4, ValueSize: 4, MaxEntries: uint32(p.options.Queues),
+	}); err != nil {
+		return fail("create a map of sockets", err)
+	}
+	if p.counters, err = ebpf.NewMap(&ebpf.MapSpec{
+		Name: "counters", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: uint32(verdicts),
+	}); err != nil {
+		return fail("create a map of counters", err)
+	}
+	spec := &ebpf.ProgramSpec{
+		Name: "rocescope", Type: ebpf.XDP, License: "Apache-2.0", AttachType: ebpf.AttachXDP,
+		Instructions: assemble(p.options, p.sockets.FD(), p.counters.FD()),
+	}
+	if !p.options.NoFrags && HaveFrags() == nil {
+		spec.Flags |= unix.BPF_F_XDP_HAS_FRAGS
+	}
+	if p.program, err = ebpf.NewProgram(spec); err != nil {
+		return fail("load the XDP program", err)
+	}
+	return nil
+}
+
+// Register redirects what comes in on the socket's queue to it, until it is closed.
+func (p *Program) Register(s *Socket) error {
+	queue := s.info.Queue
+	if queue >= p.options.Queues {
+		return &Error{Op: "register the socket of", Where: s.options.where(), Kind: ErrQueue, Hint: fmt.Sprintf("the program was made for %d queues", p.options.Queues)}
+	}
+	if err := p.sockets.Put(uint32(queue), uint32(s.kernel.fd)); err != nil {
+		return failure("register the socket of", s.options.where(), err, "CAP_BPF", "CAP_NET_ADMIN")
+	}
+	return nil
+}
+
+// Counters reads what the program has counted.
+func (p *Program) Counters() (Counters, error) {
+	var sum Counters
+	var each []uint64
+	for v := range sum {
+		if err := p.counters.Lookup(uint32(v), &each); err != nil {
+			return sum, &Error{Op: "read the counters of the XDP program", Err: err}
+		}
+		for _, n := range each {
+			sum[v] += n
+		}
+	}
+	return sum, nil
+}
+
+// Close lets go of the program. It goes on where it is attached.
+func (p *Program) Close() error {
+	var errs []error
+	if p.program != nil {
+		errs = append(errs, p.program.Close())
+	}
+	if p.sockets != nil {
+		errs = append(errs, p.sockets.Close())
+	}
+	if p.counters != nil {
+		errs = append(errs, p.counters.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Numbers of the kernel's ABI, and of the headers that the program reads.
+const (
+	ctxData, ctxDataEnd, ctxQueue = 0, 4, 16 // in struct xdp_md
+
+	xdpPass, xdpRedirect = 2, 4
+
+	etherTypeIPv4, etherTypeIPv6    = 0x0800, 0x86DD
+	etherTypeRoCE, etherTypePause   = 0x8915, 0x8808
+	etherTypeVLAN, etherTypeService = 0x8100, 0x88A8
+	protocolTCP, protocolUDP        = 6, 17
+
+	vlanTags         = 2 // how many the program looks behind
+	extensionHeaders = 4 // and IPv6 extension headers
+	rocePort         = 4791
+)
+
+// net16 is a number as a 16-bit load from a frame in network order shows it on this machine.
+func net16(v uint16) int32 {
+	var b [2]byte
+	binary.BigEndian.PutUint16(b[:], v)
+	return int32(binary.NativeEndian.Uint16(b[:]))
+}
+
+// assemble writes the program. Options become code: what was not asked for costs nothing.
+//
+// Registers: R6 the context, R7 where the current header begins, R8 the end of the frame's first buffer, R9 the verdict.
+func assemble(o ProgramOptions, sockets, counters int) asm.Instructions {
+	const (
+		ctx, here, end, verdict = asm.R6, asm.R7, asm.R8, asm.R9
+		a, b                    = asm.R3, asm.R4
+	)
+	var p asm.Instructions
+	emit := func(ins ...asm.Instruction) { p = append(p, ins...) }
+	mark := ""
+	// label gives the next instruction a name. Where two labels meet, a jump to itself's successor keeps them apart.
+	label := func(name string) {
+		if mark != "" {
+			emit(asm.Ja.Label(name).WithSymbol(mark))
+		}
+		mark = name
+	}
+	op := func(ins asm.Instruction) {
+		if mark != "" {
+			ins, mark = ins.WithSymbol(mark), ""
+		}
+		emit(ins)
+	}
+	// need goes to short unless n bytes follow here.
+	need := func(n int32) {
+		op(asm.Mov.Reg(asm.R2, here))
+		op(asm.Add.Imm(asm.R2, n))
+		op(asm.JGT.Reg(asm.R2, end, "short"))
+	}
+	say := func(v Verdict, next string) {
+		op(asm.Mov.Imm(verdict, int32(v)))
+		op(asm.Ja.Label(next))
+	}
+
+	op(asm.Mov.Reg(ctx, asm.R1))
+	if !o.All {
+		op(asm.LoadMem(here, ctx, ctxData, asm.Word))
+		op(asm.LoadMem(end, ctx, ctxDataEnd, asm.Word))
+
+		// Ethernet. With each tag, here moves on by its four bytes, so that the EtherType is always 12 bytes on.
+		need(14)
+		op(asm.LoadMem(a, here, 12, asm.Half))
+		for i := range vlanTags {
+			tagged, l3 := fmt.Sprintf("tagged%d", i), fmt.Sprintf("untagged%d", i)
+			op(asm.JEq.Imm(a, net16(etherTypeVLAN), tagged))
+			op(asm.JNE.Imm(a, net16(etherTypeService), l3))
+			label(tagged)
+			op(asm.Add.Imm(here, 4))
+			need(14)
+			op(asm.LoadMem(a, here, 12, asm.Half))
+			label(l3)
+		}
+		op(asm.JEq.Imm(a, net16(etherTypeIPv4), "ipv4"))
+		op(asm.JEq.Imm(a, net16(etherTypeIPv6), "ipv6"))
+		op(asm.JEq.Imm(a, net16(etherTypeRoCE), "roce1"))
+		if o.Pause {
+			op(asm.JEq.Imm(a, net16(etherTypePause), "pause"))
+		}
+		label("other")
+		say(PassedOther, "pass")
+
+		label("roce1")
+		say(RedirectedRoCEv1, "redirect")
+		if o.Pause {
+			label("pause")
+			say(RedirectedPause, "redirect")
+		}
+		label("short")
+		say(PassedShort, "pass")
+		label("fragment")
+		say(PassedFragment, "pass")
+
+		label("ipv4")
+		op(asm.Add.Imm(here, 14))
+		need(20)
+		op(asm.LoadMem(a, here, 9, asm.Byte)) // protocol
+		ours := func() {
+			op(asm.JEq.Imm(a, protocolUDP, "l4"))
+			if len(o.TCPPorts) > 0 {
+				op(asm.JEq.Imm(a, protocolTCP, "l4"))
+			}
+		}
+		op(asm.JEq.Imm(a, protocolUDP, "ipv4ours"))
+		if len(o.TCPPorts) > 0 {
+			op(asm.JEq.Imm(a, protocolTCP, "ipv4ours"))
+		}
+		op(asm.Ja.Label("other"))
+		label("ipv4ours")
+		op(asm.LoadMem(b, here, 6, asm.Half))
+		op(asm.And.Imm(b, net16(0x1FFF))) // fragment offset
+		op(asm.JNE.Imm(b, 0, "fragment"))
+		op(asm.LoadMem(b, here, 0, asm.Byte))
+		op(asm.And.Imm(b, 0x0F)) // header length in words
+		op(asm.JLT.Imm(b, 5, "short"))
+		op(asm.LSh.Imm(b, 2))
+		op(asm.Add.Reg(here, b))
+		op(asm.Ja.Label("l4"))
+
+		label("ipv6")
+		op(asm.Add.Imm(here, 14))
+		need(40)
+		op(asm.LoadMem(a, here, 6, asm.Byte)) // next header
+		op(asm.Add.Imm(here, 40))
+		for i := range extensionHeaders {
+			skip, next := fmt.Sprintf("skip%d", i), fmt.Sprintf("next%d", i)
+			ours()
+			op(asm.JEq.Imm(a, 0, skip))           // hop-by-hop options
+			op(asm.JEq.Imm(a, 43, skip))          // routing
+			op(asm.JEq.Imm(a, 60, skip))          // destination options
+			op(asm.JNE.Imm(a, 44, "other"))       // fragment
+			need(8)                               //
+			op(asm.LoadMem(b, here, 2, asm.Half)) // offset, flags
+			op(asm.And.Imm(b, net16(0xFFF8)))
+			op(asm.JNE.Imm(b, 0, "fragment6"))
+			op(asm.LoadMem(a, here, 0, asm.Byte))
+			op(asm.Add.Imm(here, 8))
+			op(asm.Ja.Label(next))
+			label(skip)
+			need(8)
+			op(asm.LoadMem(a, here, 0, asm.Byte))
+			op(asm.LoadMem(b, here, 1, asm.Byte)) // length in 8 bytes, without the first 8
+			op(asm.Add.Imm(b, 1))
+			op(asm.LSh.Imm(b, 3))
+			op(asm.Add.Reg(here, b))
+			label(next)
+		}
+		ours()
+		op(asm.Ja.Label("short")) // more extension headers than we look behind
+
+		label("fragment6") // of what?
+		op(asm.LoadMem(a, here, 0, asm.Byte))
+		op(asm.JEq.Imm(a, protocolUDP, "fragment"))
+		if len(o.TCPPorts) > 0 {
+			op(asm.JEq.Imm(a, protocolTCP, "fragment"))
+		}
+		op(asm.Ja.Label("other"))
+
+		label("l4")
+		need(8) // all of UDP; of TCP the ports and more
+		op(asm.LoadMem(b, here, 2, asm.Half))
+		if len(o.TCPPorts) > 0 {
+			op(asm.JEq.Imm(a, protocolTCP, "tcp"))
+		}
+		op(asm.JNE.Imm(b, net16(rocePort), "other"))
+		say(RedirectedRoCEv2, "redirect")
+		if len(o.TCPPorts) > 0 {
+			label("tcp")
+			op(asm.LoadMem(a, here, 0, asm.Half))
+			for _, port := range o.TCPPorts {
+				op(asm.JEq.Imm(a, net16(port), "tcpours"))
+				op(asm.JEq.Imm(b, net16(port), "tcpours"))
+			}
+			op(asm.Ja.Label("other"))
+			label("tcpours")
+			say(RedirectedTCP, "redirect")
+		}
+	} else {
+		op(asm.Mov.Imm(verdict, int32(RedirectedAny)))
+	}
+
+	label("redirect")
+	op(asm.LoadMapPtr(asm.R1, sockets))
+	op(asm.LoadMem(asm.R2, ctx, ctxQueue, asm.Word))
+	op(asm.Mov.Imm(asm.R3, xdpPass)) // where the queue has no socket
+	op(asm.FnRedirectMap.Call())
+	op(asm.Mov.Reg(ctx, asm.R0)) // what to return
+	op(asm.JEq.Imm(asm.R0, xdpRedirect, "count"))
+	say(PassedNoSocket, "count")
+
+	if !o.All {
+		label("pass")
+		op(asm.Mov.Imm(ctx, xdpPass))
+	}
+	label("count")
+	op(asm.StoreMem(asm.RFP, -4, verdict, asm.Word))
+	op(asm.LoadMapPtr(asm.R1, counters))
+	op(asm.Mov.Reg(asm.R2, asm.RFP))
+	op(asm.Add.Imm(asm.R2, -4))
+	op(asm.FnMapLookupElem.Call())
+	op(asm.JEq.Imm(asm.R0, 0, "return"))
+	op(asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord)) // the CPU is ours alone: no atomic add
+	op(asm.Add.Imm(asm.R1, 1))
+	op(asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord))
+	label("return")
+	op(asm.Mov.Reg(asm.R0, ctx))
+	op(asm.Return())
+	return p
+}
