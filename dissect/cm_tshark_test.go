@@ -67,14 +67,14 @@ func compareCM(t *testing.T, ts *testkit.Tshark, files []string, must ...dissect
 		}
 	}
 	messages := map[dissect.CMAttribute]int{}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
+	for _, j := range testkit.Join(t, files) {
+		t.Run(filepath.Base(j.Parts[0].File), func(t *testing.T) {
 			type datagram struct {
 				p     dissect.Packet
 				frame []byte
 			}
 			var ours []datagram
-			eachFrame(t, file, func(p *dissect.Packet, frame []byte) {
+			eachFrame(t, j.File, func(p *dissect.Packet, frame []byte) {
 				if p.Has(dissect.LayerMAD) {
 					ours = append(ours, datagram{*p, slices.Clone(frame)})
 				}
@@ -82,7 +82,7 @@ func compareCM(t *testing.T, ts *testkit.Tshark, files []string, must ...dissect
 			if len(ours) == 0 {
 				return
 			}
-			rows, err := ts.Query(testkit.TsharkQuery{File: file, Filter: "infiniband.mad", Fields: names})
+			rows, err := ts.Query(testkit.TsharkQuery{File: j.File, Filter: "infiniband.mad", Fields: names})
 			if err != nil {
 				t.Fatal(err)
 			}

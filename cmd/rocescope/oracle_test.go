@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -62,7 +63,7 @@ var tsharkArgs = strings.Fields(`
 func TestShowEqualsTshark(t *testing.T) {
 	ts := testkit.FindTshark(t)
 	known := ts.KnownFields(t)
-	columns := append(slices.Clone(oracleFields), oracleInfiniBand...)
+	columns := append(slices.Clone(oracleFields), oracleInfiniBand...) // frame.number first: compareWithTshark counts
 	for _, name := range columns {
 		if known[name] == "" {
 			t.Errorf("tshark has no field %s", name)
@@ -97,22 +98,50 @@ func TestShowEqualsTshark(t *testing.T) {
 	})
 }
 
-// compareWithTshark compares two columns of files at a time.
+// compareWithTshark compares files; those that are alike go to tshark as one.
 func compareWithTshark(t *testing.T, ts *testkit.Tshark, columns, files []string) {
+	asked := append(slices.Clone(columns), "frame.protocols")
 	sem := make(chan struct{}, 2)
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
+	for _, j := range testkit.Join(t, files) {
+		t.Run(filepath.Base(j.Parts[0].File), func(t *testing.T) {
 			t.Parallel()
 			sem <- struct{}{}
 			defer func() { <-sem }()
-			compareFile(t, ts, columns, file)
+			rows, err := ts.Query(testkit.TsharkQuery{File: j.File, Fields: asked, Args: tsharkArgs})
+			if len(j.Parts) == 1 {
+				compareFile(t, columns, asked, j.Parts[0].File, rows, err)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			total := 0
+			for _, part := range j.Parts {
+				total += part.Packets
+			}
+			if len(rows) != total {
+				t.Fatalf("tshark has %d packets of %d", len(rows), total)
+			}
+			at := 0
+			for _, part := range j.Parts {
+				t.Run(filepath.Base(part.File), func(t *testing.T) {
+					some := rows[at : at+part.Packets]
+					for i, row := range some {
+						if row[0] != strconv.Itoa(at+i+1) {
+							t.Fatalf("tshark numbers packet %d %s", at+i+1, row[0])
+						}
+						row[0] = strconv.Itoa(i + 1)
+					}
+					compareFile(t, columns, asked, part.File, some, nil)
+				})
+				at += part.Packets
+			}
 		})
 	}
 }
 
-func compareFile(t *testing.T, ts *testkit.Tshark, columns []string, file string) {
-	asked := append(slices.Clone(columns), "frame.protocols")
-	want, terr := ts.Query(testkit.TsharkQuery{File: file, Fields: asked, Args: tsharkArgs})
+// compareFile compares a file with what tshark said of it.
+func compareFile(t *testing.T, columns, asked []string, file string, want [][]string, terr error) {
 	packets := len(want)
 	want = slices.DeleteFunc(want, func(row []string) bool { return row[len(columns)] == "data" && strings.HasSuffix(file, ".pcapng") })
 	custom := ""

@@ -15,9 +15,11 @@ type Tshark struct {
 	config string // an empty folder, so that nobody's preferences matter
 }
 
-// FindTshark skips the test where tshark is not installed.
+// FindTshark skips the test where tshark is not installed, and under the race detector, which slows our side down and
+// learns nothing from the other.
 func FindTshark(t testing.TB) *Tshark {
 	t.Helper()
+	SkipUnderRace(t)
 	path, err := exec.LookPath("tshark")
 	if err != nil {
 		t.Skip("tshark is not installed")

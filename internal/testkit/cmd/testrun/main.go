@@ -32,7 +32,7 @@ var allowed = []struct {
 	{
 		reason: regexp.MustCompile(`^the race detector`),
 		when:   func() bool { return slices.Contains(os.Args[1:], "-race") },
-		why:    "allocations and speed are only measured without the race detector",
+		why:    "what it would disturb, or has nothing to find in, runs without it",
 	},
 }
 
