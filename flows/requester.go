@@ -51,6 +51,7 @@ func (t *Tracker) firstRequest(c *conn, d Direction, p *dissect.Packet, m *Mark)
 	h := &c.half[d]
 	h.flags |= halfRequests
 	h.reqFrame = p.Number
+	t.note(c, d, dissect.Request, p)
 	if h.flags&halfAnnounced != 0 {
 		if diff := p.PSN.Sub(h.first); diff >= 0 && diff <= maxJump {
 			return // what is missing before it is a gap

@@ -10,6 +10,7 @@ func (t *Tracker) response(c *conn, d Direction, p *dissect.Packet, frame []byte
 	if h.flags&halfResponses == 0 {
 		h.flags |= halfResponses
 		h.respFrame = p.Number
+		t.note(c, d, dissect.Response, p)
 	}
 	op := p.Op()
 	if h.flags&halfRequests != 0 {

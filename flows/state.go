@@ -46,6 +46,44 @@ func (t *Tracker) disconnectSteps(c *conn, e *handshakeEvent) {
 	t.stepAt(c, from, StateError, e.Frame, e.Time, why+": the connection is being taken down", true)
 }
 
+// What the first packets of a queue pair prove.
+const (
+	firstAnswer  = "sent its first answer: at least RTR"
+	firstRequest = "sent its first request: RTS"
+)
+
+// firsts are the times of the first request and the first answer of a queue
+// pair. Connections without extras go without: they have the frames.
+type firsts struct {
+	frame [2]uint64
+	time  [2]int64
+}
+
+// note remembers when a queue pair sent its first packet of a role.
+func (t *Tracker) note(c *conn, d Direction, role dissect.Role, p *dissect.Packet) {
+	x := t.extrasOf(c)
+	if x == nil {
+		if t.histograms >= maxHistograms {
+			return
+		}
+		x = t.rare(c)
+	}
+	i := role - dissect.Request
+	x.firsts[d].frame[i], x.firsts[d].time[i] = p.Number, p.Time
+}
+
+// firstAt is the time of a first packet, 0 where it was not remembered.
+func (t *Tracker) firstAt(c *conn, end int, frame uint64) int64 {
+	if x := t.extrasOf(c); x != nil {
+		for i, f := range x.firsts[end].frame {
+			if f == frame {
+				return x.firsts[end].time[i]
+			}
+		}
+	}
+	return 0
+}
+
 // history lists what proves the states of an end, in order of time.
 func (t *Tracker) history(c *conn, end int) []StateStep {
 	var steps []StateStep
@@ -54,10 +92,10 @@ func (t *Tracker) history(c *conn, end int) []StateStep {
 	}
 	asks, answers := &c.half[end], &c.half[1-end]
 	if answers.flags&halfResponses != 0 && c.transport != dissect.UD {
-		steps = append(steps, StateStep{State: StateRTR, Frame: answers.respFrame, Time: 0, Why: "sent its first answer: at least RTR"})
+		steps = append(steps, StateStep{State: StateRTR, Frame: answers.respFrame, Time: t.firstAt(c, end, answers.respFrame), Why: firstAnswer})
 	}
 	if asks.flags&halfRequests != 0 {
-		steps = append(steps, StateStep{State: StateRTS, Frame: asks.reqFrame, Time: 0, Why: "sent its first request: RTS"})
+		steps = append(steps, StateStep{State: StateRTS, Frame: asks.reqFrame, Time: t.firstAt(c, end, asks.reqFrame), Why: firstRequest})
 	}
 	slices.SortStableFunc(steps, func(a, b StateStep) int { return cmp.Compare(a.Frame, b.Frame) })
 	// A weaker state behind a stronger one proves nothing new.
