@@ -115,7 +115,8 @@ func roundTrip(t *testing.T, code Opcode, seed uint64) {
 			DETH(v).SetQKey(qkey)
 			DETH(v).SetSrcQP(srcQP)
 		case LayerFETH:
-			FETH(v).Set(uint8(small&0xF), uint8(small>>4&3))
+			FETH(v).SetPlacement(uint8(small & 0xF))
+			FETH(v).SetSelectivity(uint8(small >> 4 & 3))
 		case LayerRETH:
 			RETH(v).SetVA(va)
 			RETH(v).SetRKey(key)

@@ -278,37 +278,24 @@ func (d *Decoder) ipv6(p *Packet, b []byte, off int) {
 	next := b[off+6]
 	off += 40
 	for range maxExtensions {
-		switch next {
-		case 0, 43, 60: // hop-by-hop, routing, destination options
-			if off+8 > len(b) {
-				p.short(b, off)
-				return
-			}
-			next, off = b[off], off+8+int(b[off+1])*8
-		case 51: // authentication header: length in 4-byte words, less 2
-			if off+8 > len(b) {
-				p.short(b, off)
-				return
-			}
-			next, off = b[off], off+8+int(b[off+1])*4
-		case 44:
-			if off+8 > len(b) {
-				p.short(b, off)
-				return
-			}
-			next = b[off]
-			if frag := be16(b[off+2:]); frag&^6 != 0 { // an atomic fragment is whole
+		n, is := extension(next, b[min(off, len(b)):])
+		switch {
+		case !is:
+			d.transport(p, b, next, off)
+			return
+		case n == 0:
+			p.short(b, off)
+			return
+		case next == ExtFragment:
+			if h := IPv6Fragment(b[off : off+8]); h.More() || h.Offset() != 0 { // an atomic fragment is whole
 				p.note(ProblemFragment, off)
-				if frag&^7 != 0 {
+				if h.Offset() != 0 {
 					p.Fragment = true
 					return
 				}
 			}
-			off += 8
-		default:
-			d.transport(p, b, next, off)
-			return
 		}
+		next, off = b[off], off+n
 	}
 	p.note(ProblemExtensionLoop, off)
 }

@@ -42,11 +42,14 @@ type FETH []byte
 // persistence.
 func (h FETH) Placement() uint8 { return h[3] & 0xF }
 
+// SetPlacement sets the placement type.
+func (h FETH) SetPlacement(v uint8) { h[3] = h[3]&0xF0 | v&0xF }
+
 // Selectivity returns 0 for a memory range, 1 for the whole memory region.
 func (h FETH) Selectivity() uint8 { return h[3] >> 4 & 3 }
 
-// Set sets placement type and selectivity.
-func (h FETH) Set(placement, selectivity uint8) { h[3] = selectivity&3<<4 | placement&0xF }
+// SetSelectivity sets what is to be flushed.
+func (h FETH) SetSelectivity(v uint8) { h[3] = h[3]&0xCF | v&3<<4 }
 
 // RETH is the RDMA extended header of WRITEs and READ requests.
 type RETH []byte

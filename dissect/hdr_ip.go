@@ -3,6 +3,19 @@ package dissect
 // IPv4 is an IPv4 header without options.
 type IPv4 []byte
 
+// Version returns the version, 4.
+func (h IPv4) Version() uint8 { return h[0] >> 4 }
+
+// SetVersion sets the version.
+func (h IPv4) SetVersion(v uint8) { h[0] = h[0]&0x0F | v<<4 }
+
+// HeaderLen returns the length of the header with its options in bytes.
+func (h IPv4) HeaderLen() int { return int(h[0]&15) * 4 }
+
+// SetHeaderLen sets the length of the header with its options, in bytes: a
+// multiple of four up to 60.
+func (h IPv4) SetHeaderLen(n int) { h[0] = h[0]&0xF0 | byte(n/4)&15 }
+
 // TotalLen returns the length of header and data.
 func (h IPv4) TotalLen() uint16 { return be16(h[2:]) }
 
@@ -15,11 +28,41 @@ func (h IPv4) TOS() uint8 { return h[1] }
 // SetTOS sets DSCP and ECN.
 func (h IPv4) SetTOS(v uint8) { h[1] = v }
 
+// DSCP returns the differentiated services code point.
+func (h IPv4) DSCP() uint8 { return h[1] >> 2 }
+
+// SetDSCP sets the differentiated services code point.
+func (h IPv4) SetDSCP(v uint8) { h[1] = h[1]&3 | v<<2 }
+
+// ECN returns the two ECN bits.
+func (h IPv4) ECN() uint8 { return h[1] & 3 }
+
+// SetECN sets the two ECN bits.
+func (h IPv4) SetECN(v uint8) { h[1] = h[1]&^3 | v&3 }
+
 // ID returns the identification.
 func (h IPv4) ID() uint16 { return be16(h[4:]) }
 
 // SetID sets the identification.
 func (h IPv4) SetID(v uint16) { put16(h[4:], v) }
+
+// DontFragment returns the bit of that name.
+func (h IPv4) DontFragment() bool { return h[6]&0x40 != 0 }
+
+// SetDontFragment sets the bit of that name.
+func (h IPv4) SetDontFragment(on bool) { setBit(&h[6], 0x40, on) }
+
+// MoreFragments returns the bit of that name.
+func (h IPv4) MoreFragments() bool { return h[6]&0x20 != 0 }
+
+// SetMoreFragments sets the bit of that name.
+func (h IPv4) SetMoreFragments(on bool) { setBit(&h[6], 0x20, on) }
+
+// FragOffset returns where the fragment belongs, in bytes.
+func (h IPv4) FragOffset() int { return int(be16(h[6:])&0x1FFF) * 8 }
+
+// SetFragOffset sets where the fragment belongs, in bytes: a multiple of eight.
+func (h IPv4) SetFragOffset(n int) { put16(h[6:], be16(h[6:])&0xE000|uint16(n/8)&0x1FFF) }
 
 // TTL returns the time to live.
 func (h IPv4) TTL() uint8 { return h[8] }
@@ -27,8 +70,30 @@ func (h IPv4) TTL() uint8 { return h[8] }
 // SetTTL sets the time to live.
 func (h IPv4) SetTTL(v uint8) { h[8] = v }
 
+// Protocol returns the number of the protocol that follows: 17 is UDP.
+func (h IPv4) Protocol() uint8 { return h[9] }
+
+// SetProtocol sets the number of the protocol that follows.
+func (h IPv4) SetProtocol(v uint8) { h[9] = v }
+
 // Checksum returns the header checksum.
 func (h IPv4) Checksum() uint16 { return be16(h[10:]) }
+
+// SetChecksum sets the header checksum; UpdateChecksum knows the right one.
+func (h IPv4) SetChecksum(v uint16) { put16(h[10:], v) }
+
+// Src returns the source address.
+func (h IPv4) Src() Addr { return addr4(be32(h[12:])) }
+
+// SetSrc sets the source address; of an IPv6 address it takes the last four
+// bytes.
+func (h IPv4) SetSrc(a Addr) { put32(h[12:], uint32(a.Lo)) }
+
+// Dst returns the destination address.
+func (h IPv4) Dst() Addr { return addr4(be32(h[16:])) }
+
+// SetDst sets the destination address, as SetSrc.
+func (h IPv4) SetDst(a Addr) { put32(h[16:], uint32(a.Lo)) }
 
 // UpdateChecksum computes and sets the header checksum of the first 20 bytes
 // and the options that h holds.
@@ -84,7 +149,7 @@ func ipv4HeaderLen(p *Packet, frame []byte) (uint64, bool) {
 	if h == nil {
 		return 0, false
 	}
-	return uint64(h[0]&15) * 4, true
+	return uint64(h.HeaderLen()), true
 }
 
 // ipv4FragOffset is in bytes, as Wireshark prints it.
@@ -93,70 +158,7 @@ func ipv4FragOffset(p *Packet, frame []byte) (uint64, bool) {
 	if h == nil {
 		return 0, false
 	}
-	return uint64(be16(h[6:])&0x1FFF) * 8, true
-}
-
-// IPv6 is an IPv6 header; a GRH has the same layout (IBA 8.3).
-type IPv6 []byte
-
-// TrafficClass returns DSCP (6 bits) and ECN (2).
-func (h IPv6) TrafficClass() uint8 { return h[0]<<4 | h[1]>>4 }
-
-// SetTrafficClass sets DSCP and ECN.
-func (h IPv6) SetTrafficClass(v uint8) { h[0], h[1] = h[0]&0xF0|v>>4, v<<4|h[1]&0x0F }
-
-// FlowLabel returns the 20-bit flow label.
-func (h IPv6) FlowLabel() uint32 { return be24(h[1:]) & 0xFFFFF }
-
-// SetFlowLabel sets the 20-bit flow label.
-func (h IPv6) SetFlowLabel(v uint32) { put24(h[1:], uint32(h[1]&0xF0)<<16|v&0xFFFFF) }
-
-// PayloadLen returns the length of what follows the header.
-func (h IPv6) PayloadLen() uint16 { return be16(h[4:]) }
-
-// SetPayloadLen sets the length of what follows the header.
-func (h IPv6) SetPayloadLen(v uint16) { put16(h[4:], v) }
-
-// NextHeader returns the number of the header that follows.
-func (h IPv6) NextHeader() uint8 { return h[6] }
-
-// SetNextHeader sets the number of the header that follows.
-func (h IPv6) SetNextHeader(v uint8) { h[6] = v }
-
-// HopLimit returns the hop limit.
-func (h IPv6) HopLimit() uint8 { return h[7] }
-
-// SetHopLimit sets the hop limit.
-func (h IPv6) SetHopLimit(v uint8) { h[7] = v }
-
-// IPv6 returns the view of the frame's IPv6 header, nil without one.
-func (p *Packet) IPv6(frame []byte) IPv6 { return p.view(frame, LayerIPv6, 40) }
-
-// GRH returns the view of the frame's global route header, nil without one.
-func (p *Packet) GRH(frame []byte) IPv6 { return p.view(frame, LayerGRH, 40) }
-
-var ipv6Fields = []Field{
-	{Name: "ipv6.version", Text: "Version", Layer: LayerIPv6, Bit: 0, Width: 4, Kind: Dec},
-	{Name: "ipv6.tclass", Text: "Traffic class", Layer: LayerIPv6, Bit: 4, Width: 8, Kind: Hex, Digits: 8},
-	{Name: "ipv6.tclass.dscp", Text: "DSCP", Layer: LayerIPv6, Bit: 4, Width: 6, Kind: Dec},
-	{Name: "ipv6.tclass.ecn", Text: "ECN", Layer: LayerIPv6, Bit: 10, Width: 2, Kind: Dec, Values: ecnName},
-	{Name: "ipv6.flow", Text: "Flow label", Layer: LayerIPv6, Bit: 12, Width: 20, Kind: Hex, Digits: 6},
-	{Name: "ipv6.plen", Text: "Payload length", Layer: LayerIPv6, Bit: 32, Width: 16, Kind: Dec},
-	{Name: "ipv6.nxt", Text: "Next header", Layer: LayerIPv6, Bit: 48, Width: 8, Kind: Dec, Values: ipProtoName},
-	{Name: "ipv6.hlim", Text: "Hop limit", Layer: LayerIPv6, Bit: 56, Width: 8, Kind: Dec},
-	{Name: "ipv6.src", Text: "Source address", Layer: LayerIPv6, Bit: 64, Width: 128, Kind: IPv6Addr},
-	{Name: "ipv6.dst", Text: "Destination address", Layer: LayerIPv6, Bit: 192, Width: 128, Kind: IPv6Addr},
-}
-
-var grhFields = []Field{
-	{Name: "infiniband.grh.ipver", Text: "IP version", Layer: LayerGRH, Bit: 0, Width: 4, Kind: Dec},
-	{Name: "infiniband.grh.tclass", Text: "Traffic class", Layer: LayerGRH, Bit: 4, Width: 8, Kind: Dec},
-	{Name: "infiniband.grh.flowlabel", Text: "Flow label", Layer: LayerGRH, Bit: 12, Width: 20, Kind: Dec},
-	{Name: "infiniband.grh.paylen", Text: "Payload length", Layer: LayerGRH, Bit: 32, Width: 16, Kind: Dec},
-	{Name: "infiniband.grh.nxthdr", Text: "Next header", Layer: LayerGRH, Bit: 48, Width: 8, Kind: Dec},
-	{Name: "infiniband.grh.hoplmt", Text: "Hop limit", Layer: LayerGRH, Bit: 56, Width: 8, Kind: Dec},
-	{Name: "infiniband.grh.sgid", Text: "Source GID", Layer: LayerGRH, Bit: 64, Width: 128, Kind: IPv6Addr},
-	{Name: "infiniband.grh.dgid", Text: "Destination GID", Layer: LayerGRH, Bit: 192, Width: 128, Kind: IPv6Addr},
+	return uint64(h.FragOffset()), true
 }
 
 func ecnName(v uint64) string {

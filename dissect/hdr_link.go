@@ -3,11 +3,17 @@ package dissect
 // Ethernet is an Ethernet II header: destination, source, EtherType.
 type Ethernet []byte
 
-// Dst and Src return the six bytes of an address.
+// Dst returns the six bytes of the destination address.
 func (h Ethernet) Dst() []byte { return h[0:6:6] }
 
-// Src returns the source address.
+// SetDst sets the destination address.
+func (h Ethernet) SetDst(a [6]byte) { copy(h[0:6], a[:]) }
+
+// Src returns the six bytes of the source address.
 func (h Ethernet) Src() []byte { return h[6:12:12] }
+
+// SetSrc sets the source address.
+func (h Ethernet) SetSrc(a [6]byte) { copy(h[6:12], a[:]) }
 
 // Type returns the EtherType.
 func (h Ethernet) Type() uint16 { return be16(h[12:]) }
@@ -18,9 +24,27 @@ func (h Ethernet) SetType(v uint16) { put16(h[12:], v) }
 // Ethernet returns the view of the frame's Ethernet header, nil without one.
 func (p *Packet) Ethernet(frame []byte) Ethernet { return p.view(frame, LayerEthernet, 14) }
 
-// VLAN is an 802.1Q tag from its TCI on: priority, drop eligibility, VLAN
-// identifier, inner EtherType.
+// VLAN is an 802.1Q or 802.1ad tag from its TCI on: priority, drop
+// eligibility, VLAN identifier, inner EtherType.
 type VLAN []byte
+
+// Priority returns the priority code point, 0 … 7.
+func (h VLAN) Priority() uint8 { return h[0] >> 5 }
+
+// SetPriority sets the priority code point, 0 … 7.
+func (h VLAN) SetPriority(v uint8) { h[0] = h[0]&0x1F | v<<5 }
+
+// DEI returns the drop eligible bit.
+func (h VLAN) DEI() bool { return h[0]&0x10 != 0 }
+
+// SetDEI sets the drop eligible bit.
+func (h VLAN) SetDEI(on bool) { setBit(&h[0], 0x10, on) }
+
+// ID returns the VLAN identifier, 12 bits.
+func (h VLAN) ID() uint16 { return be16(h) & 0xFFF }
+
+// SetID sets the VLAN identifier, 12 bits.
+func (h VLAN) SetID(v uint16) { put16(h, be16(h)&0xF000|v&0xFFF) }
 
 // TCI returns priority (3 bits), DEI (1) and VLAN identifier (12).
 func (h VLAN) TCI() uint16 { return be16(h) }

@@ -34,10 +34,12 @@ func pathMethods(p string) map[string]string {
 // test, so that a new getter cannot be forgotten here.
 var viewRows = []viewRow{
 	{LayerEthernet, func(b []byte) any { return Ethernet(b) }, ib("eth.", "Type", "type", "Dst", "dst", "Src", "src"), ""},
-	{LayerVLAN, func(b []byte) any { return VLAN(b) }, ib("vlan.", "Type", "etype"), "TCI"},
-	{LayerIPv4, func(b []byte) any { return IPv4(b) }, ib("ip.", "TotalLen", "len", "TOS", "dsfield", "ID", "id", "TTL", "ttl", "Checksum", "checksum"), "UpdateChecksum"},
-	{LayerIPv6, func(b []byte) any { return IPv6(b) }, ib("ipv6.", "TrafficClass", "tclass", "FlowLabel", "flow", "PayloadLen", "plen", "NextHeader", "nxt", "HopLimit", "hlim"), ""},
-	{LayerGRH, func(b []byte) any { return IPv6(b) }, ib("infiniband.grh.", "TrafficClass", "tclass", "FlowLabel", "flowlabel", "PayloadLen", "paylen", "NextHeader", "nxthdr", "HopLimit", "hoplmt"), ""},
+	{LayerVLAN, func(b []byte) any { return VLAN(b) }, ib("vlan.", "Type", "etype", "Priority", "priority", "DEI", "dei", "ID", "id"), "TCI"},
+	{LayerIPv4, func(b []byte) any { return IPv4(b) }, ib("ip.", "Version", "version", "HeaderLen", "hdr_len", "TotalLen", "len", "TOS", "dsfield", "DSCP", "dsfield.dscp", "ECN", "dsfield.ecn", "ID", "id",
+		"DontFragment", "flags.df", "MoreFragments", "flags.mf", "FragOffset", "frag_offset", "TTL", "ttl", "Protocol", "proto", "Checksum", "checksum", "Src", "src", "Dst", "dst"), "UpdateChecksum"},
+	{LayerIPv6, func(b []byte) any { return IPv6(b) }, ib("ipv6.", "Version", "version", "DSCP", "tclass.dscp", "ECN", "tclass.ecn", "Src", "src", "Dst", "dst", "TrafficClass", "tclass", "FlowLabel", "flow", "PayloadLen", "plen", "NextHeader", "nxt", "HopLimit", "hlim"), ""},
+	{LayerGRH, func(b []byte) any { return IPv6(b) }, ib("infiniband.grh.", "Version", "ipver", "TrafficClass", "tclass", "FlowLabel", "flowlabel", "PayloadLen", "paylen", "NextHeader", "nxthdr", "HopLimit", "hoplmt",
+		"Src", "sgid", "Dst", "dgid"), "DSCP ECN"},
 	{LayerUDP, func(b []byte) any { return UDP(b) }, ib("udp.", "SrcPort", "srcport", "DstPort", "dstport", "Len", "length", "Checksum", "checksum"), ""},
 	{LayerLRH, func(b []byte) any { return LRH(b) }, ib("infiniband.lrh.", "LNH", "lnh", "DLID", "dlid", "PktLen", "pktlen", "SLID", "slid"), ""},
 	{LayerBTH, func(b []byte) any { return BTH(b) }, ib("infiniband.bth.", "Opcode", "opcode", "SE", "se", "MigReq", "m", "PadCnt", "padcnt", "TVer", "tver", "PKey", "p_key",
@@ -45,7 +47,7 @@ var viewRows = []viewRow{
 	{LayerRDETH, func(b []byte) any { return RDETH(b) }, ib("infiniband.rdeth.", "EEContext", "eecnxt"), ""},
 	{LayerXRCETH, func(b []byte) any { return XRCETH(b) }, ib("infiniband.xrceth.", "SRQ", "srq"), ""},
 	{LayerDETH, func(b []byte) any { return DETH(b) }, ib("infiniband.deth.", "QKey", "q_key", "SrcQP", "srcqp"), ""},
-	{LayerFETH, func(b []byte) any { return FETH(b) }, ib("infiniband.feth.", "Placement", "placement", "Selectivity", "selectivity"), "Set"},
+	{LayerFETH, func(b []byte) any { return FETH(b) }, ib("infiniband.feth.", "Placement", "placement", "Selectivity", "selectivity"), ""},
 	{LayerRETH, func(b []byte) any { return RETH(b) }, ib("infiniband.reth.", "VA", "va", "RKey", "r_key", "DMALen", "dmalen"), ""},
 	{LayerAtomicETH, func(b []byte) any { return AtomicETH(b) }, ib("infiniband.", "VA", "reth.va", "RKey", "reth.r_key", "SwapAdd", "atomiceth.swapdt", "Compare", "atomiceth.cmpdt"), ""},
 	{LayerAETH, func(b []byte) any { return AETH(b) }, ib("infiniband.aeth.", "Syndrome", "syndrome", "MSN", "msn"), ""},
@@ -191,6 +193,8 @@ func numberOf(v reflect.Value) (n uint64, ok bool) {
 	switch {
 	case v.CanUint():
 		return v.Uint(), true
+	case v.CanInt():
+		return uint64(v.Int()), true
 	case v.Kind() == reflect.Bool:
 		if v.Bool() {
 			return 1, true
@@ -220,7 +224,7 @@ func compareView(t *testing.T, what string, view reflect.Value, f *Field, p *Pac
 			t.Fatalf("%s is %x, %s is %x", what, g, f.Name, want)
 		}
 	case Addr:
-		if g != (Addr{be64(want), be64(want[8:])}) {
+		if len(want) == 4 && g != addr4(be32(want)) || len(want) == 16 && g != (Addr{be64(want), be64(want[8:])}) {
 			t.Fatalf("%s is %v, %s is %x", what, g, f.Name, want)
 		}
 	default:
@@ -235,6 +239,12 @@ func randomOf(r *rand.Rand, typ reflect.Type, width uint16) reflect.Value {
 		v.SetBool(r.Uint32()&1 != 0)
 	case reflect.Struct:
 		v.Set(reflect.ValueOf(Addr{r.Uint64(), r.Uint64()}))
+	case reflect.Array:
+		for i := range v.Len() {
+			v.Index(i).SetUint(r.Uint64() & 0xFF)
+		}
+	case reflect.Int: // a length in bytes that its field holds in larger units
+		v.SetInt(int64(r.Uint64()>>32) * 8)
 	default:
 		v.SetUint(r.Uint64() >> (64 - width))
 	}
@@ -251,5 +261,42 @@ func checkOnlyBits(t *testing.T, what string, before, after []byte, bit, width i
 		if (before[i/8]^after[i/8])>>(7-i%8)&1 != 0 {
 			t.Fatalf("%s changed bit %d of byte %d, outside of its field", what, i%8, i/8)
 		}
+	}
+}
+
+// The extension headers of IPv6 are found by number and length, as Decode walks
+// them.
+func TestIPv6Extensions(t *testing.T) {
+	udp := udpPacket(4791, make([]byte, 20))
+	fragment := []byte{17, 0, 0, 0, 0, 0, 0, 0}
+	h := IPv6Fragment(fragment)
+	h.SetOffset(1448)
+	h.SetMore(true)
+	h.SetID(0xCAFE0001)
+	if h.Offset() != 1448 || !h.More() || h.ID() != 0xCAFE0001 || string(fragment) != "\x11\x00\x05\xa9\xca\xfe\x00\x01" {
+		t.Errorf("offset %d, more %v, ID %#x in %x", h.Offset(), h.More(), h.ID(), fragment)
+	}
+	frame := ip6(ExtHopByHop, option6(ExtRouting, 0, option6(ExtAuthentication, 2, join([]byte{ExtDestination, 1}, make([]byte, 10), option6(ExtFragment, 1, join(fragment, udp))))))
+	p := decoded(LinkRaw, frame)
+	var got []string
+	for kind, x := range p.IPv6Extensions(frame) {
+		got = append(got, fmt.Sprintf("%d:%d>%d", kind, len(x), x.NextHeader()))
+		x.SetNextHeader(x.NextHeader())
+	}
+	if want := "[0:8>43 43:24>51 51:12>60 60:16>44 44:8>17]"; fmt.Sprint(got) != want {
+		t.Errorf("extension headers %v, want %s", got, want)
+	}
+	if !p.Fragment {
+		t.Error("no fragment")
+	}
+	for cut := range frame { // whatever the capture kept, only whole headers
+		for _, x := range decoded(LinkRaw, frame[:cut]).IPv6Extensions(frame[:cut]) {
+			if len(x) < 8 {
+				t.Errorf("cut at %d: a header of %d bytes", cut, len(x))
+			}
+		}
+	}
+	for range decoded(LinkRaw, roce4(udp)).IPv6Extensions(roce4(udp)) {
+		t.Error("IPv4 has extension headers")
 	}
 }

@@ -79,7 +79,7 @@ var ipNames = map[uint8]string{1: "ICMP", 2: "IGMP", 6: "TCP", 17: "UDP", 47: "G
 
 func ipProtocol(p *dissect.Packet, frame []byte) (uint8, bool) {
 	if h := p.IPv4(frame); h != nil {
-		return h[9], true
+		return h.Protocol(), true
 	}
 	if h := p.IPv6(frame); h != nil {
 		return h.NextHeader(), true
