@@ -1,0 +1,671 @@
+package captures
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/bpf"
+)
+
+// DefaultFilter is what is captured unless a filter is given: RoCE, and what
+// explains it.
+const DefaultFilter = "roce or pause or tcp port 18515"
+
+// FilterHelp says what a capture filter may consist of.
+const FilterHelp = `A capture filter is decided in the kernel, and sees headers through VLAN tags, one
+or two, in the frame or in the card's hands:
+
+  default             roce or pause or tcp port 18515
+  none                no filter: every frame
+  roce                rocev2 or rocev1
+  rocev2              UDP from or to port 4791, over IPv4 or IPv6
+  rocev1              EtherType 0x8915
+  pause               EtherType 0x8808: 802.3x pause and priority flow control
+  udp, tcp, icmp, icmp6, arp, ip, ip6
+  [udp|tcp] port N    from or to this port
+  [src|dst] host A    an IPv4 or IPv6 address
+  [src|dst] net A/n   a network
+  ether host M        a hardware address
+  vlan [N]            has a VLAN tag, or this one
+
+and not, and, or (also !, &&, ||) and parentheses. Later fragments of a datagram have
+no ports. Headers inside of tunnels are not looked at: udp port 4789 keeps VXLAN.`
+
+// FilterError is a capture filter that cannot be understood.
+type FilterError struct {
+	Filter string
+	Offset int // where in it
+	Reason string
+}
+
+// Error is one sentence.
+func (e *FilterError) Error() string {
+	return fmt.Sprintf("capture filter: %s, at %q", e.Reason, e.Filter[min(e.Offset, len(e.Filter)):])
+}
+
+// CheckFilter returns the *FilterError of a capture filter, nil for a good one.
+func CheckFilter(filter string) error {
+	_, err := compileFilter(filter, maxSnap, InOut)
+	return err
+}
+
+// maxSnap is the snap length without one, as dumpcap has it.
+const maxSnap = 262144
+
+// maxInstructions is how long a program the kernel takes.
+const maxInstructions = 4096
+
+// compileFilter makes the kernel's program of a filter; it keeps snap bytes of
+// the frames that pass.
+func compileFilter(filter string, snap uint32, d Direction) ([]bpf.RawInstruction, error) {
+	p := filterParser{text: filter}
+	if strings.TrimSpace(filter) == "" {
+		p.text = "default"
+	}
+	p.tokens = tokenize(p.text)
+	test, err := p.parse()
+	if err != nil {
+		return nil, err
+	}
+	var c filterCode
+	pass, drop := c.label(), c.label()
+	if d != InOut {
+		next := c.label()
+		c.add(bpf.LoadExtension{Num: bpf.ExtType})
+		if d == In {
+			c.jump(bpf.JumpEqual, packetOutgoing, drop, next)
+		} else {
+			c.jump(bpf.JumpEqual, packetOutgoing, next, drop)
+		}
+		c.mark(next)
+	}
+	if test != nil {
+		c.locate()
+		test(&c, pass, drop)
+	}
+	c.mark(pass)
+	c.add(bpf.RetConstant{Val: snap})
+	c.mark(drop)
+	c.add(bpf.RetConstant{Val: 0})
+	code, err := c.assemble()
+	if err == nil && len(code) > maxInstructions {
+		err = &FilterError{p.text, 0, fmt.Sprintf("too long: %d instructions, the kernel takes %d", len(code), maxInstructions)}
+	}
+	return code, err
+}
+
+// packetOutgoing is PACKET_OUTGOING: the kind of a frame that this host sends.
+const packetOutgoing = 4
+
+// test emits code that jumps to yes or no.
+type test func(c *filterCode, yes, no label)
+
+type filterToken struct {
+	text string
+	at   int
+}
+
+func tokenize(s string) (all []filterToken) {
+	for i := 0; i < len(s); {
+		switch ch := s[i]; {
+		case ch == ' ' || ch == '\t' || ch == '\n':
+			i++
+		case ch == '(' || ch == ')' || ch == '!':
+			all = append(all, filterToken{s[i : i+1], i})
+			i++
+		default:
+			from := i
+			for i < len(s) && !strings.ContainsRune(" \t\n()!", rune(s[i])) {
+				i++
+			}
+			all = append(all, filterToken{s[from:i], from})
+		}
+	}
+	return all
+}
+
+// filterParser reads: or-list of and-lists of tests.
+type filterParser struct {
+	text   string
+	tokens []filterToken
+	next   int
+}
+
+func (p *filterParser) fail(format string, args ...any) error {
+	at := len(p.text)
+	if p.next < len(p.tokens) {
+		at = p.tokens[p.next].at
+	}
+	return &FilterError{p.text, at, fmt.Sprintf(format, args...)}
+}
+
+func (p *filterParser) peek() string {
+	if p.next < len(p.tokens) {
+		return strings.ToLower(p.tokens[p.next].text)
+	}
+	return ""
+}
+
+// take moves on if one of the words comes.
+func (p *filterParser) take(words ...string) bool {
+	if w := p.peek(); w != "" && slices.Contains(words, w) {
+		p.next++
+		return true
+	}
+	return false
+}
+
+// parse returns nil for a filter that every frame passes.
+func (p *filterParser) parse() (test, error) {
+	if len(p.tokens) == 1 && p.take("none", "all") {
+		return nil, nil
+	}
+	t, err := p.or(0)
+	if err == nil && p.next < len(p.tokens) {
+		err = p.fail("%q does not belong here", p.peek())
+	}
+	return t, err
+}
+
+// maxNesting bounds parentheses.
+const maxNesting = 100
+
+func (p *filterParser) or(depth int) (test, error) {
+	left, err := p.and(depth)
+	for err == nil && p.take("or", "||") {
+		var right test
+		a := left
+		right, err = p.and(depth)
+		left = func(c *filterCode, yes, no label) {
+			next := c.label()
+			a(c, yes, next)
+			c.mark(next)
+			right(c, yes, no)
+		}
+	}
+	return left, err
+}
+
+func (p *filterParser) and(depth int) (test, error) {
+	left, err := p.not(depth)
+	for err == nil && p.take("and", "&&") {
+		var right test
+		a := left
+		right, err = p.not(depth)
+		left = func(c *filterCode, yes, no label) {
+			next := c.label()
+			a(c, next, no)
+			c.mark(next)
+			right(c, yes, no)
+		}
+	}
+	return left, err
+}
+
+func (p *filterParser) not(depth int) (test, error) {
+	if depth > maxNesting {
+		return nil, p.fail("nested too deeply")
+	}
+	if p.take("not", "!") {
+		t, err := p.not(depth + 1)
+		return func(c *filterCode, yes, no label) { t(c, no, yes) }, err
+	}
+	if p.take("(") {
+		t, err := p.or(depth + 1)
+		if err == nil && !p.take(")") {
+			err = p.fail("a ) is missing")
+		}
+		return t, err
+	}
+	return p.primitive()
+}
+
+// filterWords are all words that a test may begin with.
+var filterWords = []string{
+	"default", "roce", "rocev1", "rocev2", "pause", "pfc", "udp", "tcp", "icmp", "icmp6", "arp", "ip", "ip6",
+	"port", "src", "dst", "host", "net", "ether", "vlan",
+}
+
+func (p *filterParser) primitive() (test, error) {
+	word := p.peek()
+	at := p.next
+	p.next++
+	switch word {
+	case "default":
+		sub := filterParser{text: DefaultFilter, tokens: tokenize(DefaultFilter)}
+		return sub.or(0)
+	case "roce":
+		return anyOf(isPort(protoUDP, portRoCE), isEtherType(etherRoCEv1)), nil
+	case "rocev2":
+		return isPort(protoUDP, portRoCE), nil
+	case "rocev1":
+		return isEtherType(etherRoCEv1), nil
+	case "pause", "pfc":
+		return isEtherType(etherPause), nil
+	case "arp":
+		return isEtherType(etherARP), nil
+	case "ip":
+		return isEtherType(etherIPv4), nil
+	case "ip6":
+		return isEtherType(etherIPv6), nil
+	case "icmp":
+		return allOf(isEtherType(etherIPv4), isProto(protoICMP)), nil
+	case "icmp6":
+		return allOf(isEtherType(etherIPv6), isProto(protoICMPv6)), nil
+	case "udp", "tcp":
+		proto := uint32(protoUDP)
+		if word == "tcp" {
+			proto = protoTCP
+		}
+		if p.take("port") {
+			return p.port(proto)
+		}
+		return isProto(proto), nil
+	case "port":
+		return p.port(protoAny)
+	case "src", "dst":
+		side := sideSrc
+		if word == "dst" {
+			side = sideDst
+		}
+		switch {
+		case p.take("host"):
+			return p.host(side)
+		case p.take("net"):
+			return p.net(side)
+		}
+		return nil, p.fail("%s is followed by host or net", word)
+	case "host":
+		return p.host(sideAny)
+	case "net":
+		return p.net(sideAny)
+	case "ether":
+		if !p.take("host") {
+			return nil, p.fail("ether is followed by host")
+		}
+		return p.hardware()
+	case "vlan":
+		return p.vlan(), nil
+	}
+	p.next = at
+	switch {
+	case word == "":
+		return nil, p.fail("a test is missing at the end")
+	case word == "none" || word == "all":
+		return nil, p.fail("%q stands alone", word)
+	}
+	likely := func(f func(known, word string) bool) func(string) bool {
+		return func(known string) bool { return f(known, word) }
+	}
+	i := slices.IndexFunc(filterWords, likely(strings.HasPrefix)) // begun
+	if i < 0 {
+		i = slices.IndexFunc(filterWords, likely(func(k, w string) bool { return strings.HasPrefix(w, k) }))
+	}
+	if i >= 0 {
+		return nil, p.fail("%q is no test; did you mean %q?", word, filterWords[i])
+	}
+	return nil, p.fail("%q is no test; there are %s", word, strings.Join(filterWords, ", "))
+}
+
+func (p *filterParser) port(proto uint32) (test, error) {
+	n, err := strconv.ParseUint(p.peek(), 0, 16)
+	if err != nil {
+		return nil, p.fail("a port is a number from 0 to 65535")
+	}
+	p.next++
+	return isPort(proto, uint32(n)), nil
+}
+
+func (p *filterParser) host(s side) (test, error) {
+	a, err := netip.ParseAddr(p.peek())
+	if err != nil || a.Zone() != "" {
+		return nil, p.fail("host is followed by an IPv4 or IPv6 address (names are not looked up)")
+	}
+	p.next++
+	return isNet(s, netip.PrefixFrom(a, a.BitLen())), nil
+}
+
+func (p *filterParser) net(s side) (test, error) {
+	n, err := netip.ParsePrefix(p.peek())
+	if err != nil {
+		return nil, p.fail("net is followed by a network, such as 10.0.0.0/8")
+	}
+	p.next++
+	return isNet(s, n.Masked()), nil
+}
+
+func (p *filterParser) hardware() (test, error) {
+	m, err := net.ParseMAC(p.peek())
+	if err != nil || len(m) != 6 {
+		return nil, p.fail("ether host is followed by an address, such as 02:00:00:00:00:01")
+	}
+	p.next++
+	high, low := uint32(binary.BigEndian.Uint16(m)), binary.BigEndian.Uint32(m[2:])
+	one := func(at uint32) test {
+		return func(c *filterCode, yes, no label) {
+			more := c.label()
+			c.add(bpf.LoadAbsolute{Off: at, Size: 2})
+			c.jump(bpf.JumpEqual, high, more, no)
+			c.mark(more)
+			c.add(bpf.LoadAbsolute{Off: at + 2, Size: 4})
+			c.jump(bpf.JumpEqual, low, yes, no)
+		}
+	}
+	return anyOf(one(0), one(6)), nil
+}
+
+// vlan looks at the outermost tag, which the kernel takes out of frames that it
+// receives.
+func (p *filterParser) vlan() test {
+	wanted, err := strconv.ParseUint(p.peek(), 0, 12)
+	named := err == nil
+	if named {
+		p.next++
+	}
+	return func(c *filterCode, yes, no label) {
+		outside, inside, id := c.label(), c.label(), c.label()
+		c.add(bpf.LoadExtension{Num: bpf.ExtVLANTagPresent})
+		c.jump(bpf.JumpEqual, 0, inside, outside)
+		c.mark(outside)
+		c.add(bpf.LoadExtension{Num: bpf.ExtVLANTag})
+		c.goTo(id)
+		c.mark(inside)
+		c.add(bpf.LoadScratch{Dst: bpf.RegA, N: memTag})
+		c.jump(bpf.JumpEqual, noTag, no, id)
+		c.mark(id)
+		if !named {
+			c.goTo(yes)
+			return
+		}
+		c.add(bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 0xfff})
+		c.jump(bpf.JumpEqual, uint32(wanted), yes, no)
+	}
+}
+
+// Numbers that the filter compares with.
+const (
+	etherIPv4   = 0x0800
+	etherARP    = 0x0806
+	etherVLAN   = 0x8100
+	etherQinQ   = 0x88a8
+	etherIPv6   = 0x86dd
+	etherPause  = 0x8808
+	etherRoCEv1 = 0x8915
+
+	protoICMP   = 1
+	protoTCP    = 6
+	protoUDP    = 17
+	protoICMPv6 = 58
+	protoAny    = 1 << 16 // none of them
+
+	portRoCE = 4791
+
+	noTag = 1 << 16
+)
+
+// What locate leaves in the machine's scratch memory.
+const (
+	memType  = iota // EtherType behind the VLAN tags
+	memNet          // offset of the network header
+	memProto        // IP protocol; protoAny where there is none
+	memL4           // offset of the transport header
+	memPorts        // 1 where there are ports
+	memSrc          // ports
+	memDst
+	memTag // outermost VLAN tag in the frame; noTag without one
+	memTmp
+)
+
+type side int
+
+const (
+	sideAny side = iota
+	sideSrc
+	sideDst
+)
+
+func anyOf(a, b test) test {
+	return func(c *filterCode, yes, no label) {
+		next := c.label()
+		a(c, yes, next)
+		c.mark(next)
+		b(c, yes, no)
+	}
+}
+
+func allOf(a, b test) test {
+	return func(c *filterCode, yes, no label) {
+		next := c.label()
+		a(c, next, no)
+		c.mark(next)
+		b(c, yes, no)
+	}
+}
+
+// equals tests what locate found.
+func equals(slot int, v uint32) test {
+	return func(c *filterCode, yes, no label) {
+		c.add(bpf.LoadScratch{Dst: bpf.RegA, N: slot})
+		c.jump(bpf.JumpEqual, v, yes, no)
+	}
+}
+
+func isEtherType(v uint32) test { return equals(memType, v) }
+func isProto(v uint32) test     { return equals(memProto, v) }
+
+func isPort(proto, port uint32) test {
+	t := allOf(equals(memPorts, 1), anyOf(equals(memDst, port), equals(memSrc, port)))
+	if proto == protoAny {
+		return t
+	}
+	return allOf(isProto(proto), t)
+}
+
+func isNet(s side, n netip.Prefix) test {
+	ether, src, dst := uint32(etherIPv4), uint32(12), uint32(16)
+	if n.Addr().Is6() && !n.Addr().Is4In6() {
+		ether, src, dst = etherIPv6, 8, 24
+	}
+	addr := n.Addr().Unmap().AsSlice()
+	at := func(off uint32) test {
+		return func(c *filterCode, yes, no label) {
+			c.add(bpf.LoadScratch{Dst: bpf.RegX, N: memNet})
+			for left, i := n.Bits(), 0; left > 0; left, i = left-32, i+4 {
+				next := c.label()
+				mask := ^uint32(0)
+				if left < 32 {
+					mask <<= 32 - left
+				}
+				c.add(bpf.LoadIndirect{Off: off + uint32(i), Size: 4})
+				c.add(bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: mask})
+				c.jump(bpf.JumpEqual, binary.BigEndian.Uint32(addr[i:])&mask, next, no)
+				c.mark(next)
+			}
+			c.goTo(yes)
+		}
+	}
+	t := anyOf(at(src), at(dst))
+	switch s {
+	case sideSrc:
+		t = at(src)
+	case sideDst:
+		t = at(dst)
+	}
+	return allOf(isEtherType(ether), t)
+}
+
+// filterCode is a program under construction.
+type filterCode struct {
+	code   []filterStep
+	labels []int // where they are
+}
+
+type label int
+
+// filterStep is an instruction, or a jump to labels.
+type filterStep struct {
+	op      bpf.Instruction
+	cond    bpf.JumpTest
+	val     uint32
+	yes, no label
+	kind    uint8
+}
+
+const (
+	stepPlain = iota
+	stepJump
+	stepIf // three instructions: conditional jumps do not reach far
+)
+
+func (c *filterCode) label() label {
+	c.labels = append(c.labels, -1)
+	return label(len(c.labels) - 1)
+}
+
+func (c *filterCode) mark(l label)           { c.labels[l] = len(c.code) }
+func (c *filterCode) add(op bpf.Instruction) { c.code = append(c.code, filterStep{op: op}) }
+func (c *filterCode) goTo(l label)           { c.code = append(c.code, filterStep{kind: stepJump, yes: l}) }
+
+func (c *filterCode) jump(cond bpf.JumpTest, val uint32, yes, no label) {
+	c.code = append(c.code, filterStep{kind: stepIf, cond: cond, val: val, yes: yes, no: no})
+}
+
+func (c *filterCode) set(slot int, v uint32) {
+	c.add(bpf.LoadConstant{Dst: bpf.RegA, Val: v})
+	c.add(bpf.StoreScratch{Src: bpf.RegA, N: slot})
+}
+
+func (c *filterCode) store(slot int) { c.add(bpf.StoreScratch{Src: bpf.RegA, N: slot}) }
+
+func (c *filterCode) assemble() ([]bpf.RawInstruction, error) {
+	at := make([]int, len(c.code)+1)
+	for i, s := range c.code {
+		at[i+1] = at[i] + 1
+		if s.kind == stepIf {
+			at[i+1] += 2
+		}
+	}
+	var out []bpf.Instruction
+	to := func(l label) bpf.Instruction {
+		return bpf.Jump{Skip: uint32(at[c.labels[l]] - len(out) - 1)}
+	}
+	for _, s := range c.code {
+		switch s.kind {
+		case stepPlain:
+			out = append(out, s.op)
+		case stepJump:
+			out = append(out, to(s.yes))
+		case stepIf:
+			out = append(out, bpf.JumpIf{Cond: s.cond, Val: s.val, SkipTrue: 0, SkipFalse: 1})
+			out = append(out, to(s.yes))
+			out = append(out, to(s.no))
+		}
+	}
+	return bpf.Assemble(out)
+}
+
+// locate finds the headers once, for all tests. A load behind the end of a frame
+// ends the program, and drops the frame.
+func (c *filterCode) locate() {
+	ip4, ip6, ports, done := c.label(), c.label(), c.label(), c.label()
+	for _, slot := range []int{memL4, memPorts, memSrc, memDst, memTmp} {
+		c.set(slot, 0)
+	}
+	c.set(memProto, protoAny)
+	c.set(memTag, noTag)
+
+	network := c.label()
+	c.add(bpf.LoadAbsolute{Off: 12, Size: 2})
+	c.store(memType)
+	c.set(memNet, 14)
+	for tag := range uint32(2) {
+		tagged, other := c.label(), c.label()
+		c.add(bpf.LoadScratch{Dst: bpf.RegA, N: memType})
+		c.jump(bpf.JumpEqual, etherVLAN, tagged, other)
+		c.mark(other)
+		c.jump(bpf.JumpEqual, etherQinQ, tagged, network)
+		c.mark(tagged)
+		if tag == 0 {
+			c.add(bpf.LoadAbsolute{Off: 14, Size: 2})
+			c.store(memTag)
+		}
+		c.add(bpf.LoadAbsolute{Off: 16 + 4*tag, Size: 2})
+		c.store(memType)
+		c.set(memNet, 18+4*tag)
+	}
+	c.mark(network)
+
+	c.add(bpf.LoadScratch{Dst: bpf.RegA, N: memType})
+	not4 := c.label()
+	c.jump(bpf.JumpEqual, etherIPv4, ip4, not4)
+	c.mark(not4)
+	c.jump(bpf.JumpEqual, etherIPv6, ip6, done)
+
+	c.mark(ip4)
+	c.add(bpf.LoadScratch{Dst: bpf.RegX, N: memNet})
+	c.add(bpf.LoadIndirect{Off: 9, Size: 1})
+	c.store(memProto)
+	c.add(bpf.LoadIndirect{Off: 0, Size: 1})
+	c.add(bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 0xf})
+	c.add(bpf.ALUOpConstant{Op: bpf.ALUOpShiftLeft, Val: 2})
+	c.add(bpf.ALUOpX{Op: bpf.ALUOpAdd})
+	c.store(memL4)
+	c.add(bpf.LoadIndirect{Off: 6, Size: 2})
+	c.jump(bpf.JumpBitsSet, 0x1fff, done, ports) // a later fragment
+
+	c.mark(ip6)
+	c.add(bpf.LoadScratch{Dst: bpf.RegX, N: memNet})
+	c.add(bpf.LoadIndirect{Off: 6, Size: 1})
+	c.store(memProto)
+	c.add(bpf.TXA{})
+	c.add(bpf.ALUOpConstant{Op: bpf.ALUOpAdd, Val: 40})
+	c.store(memL4)
+	for range 2 { // extension headers
+		skip, fragment, next := c.label(), c.label(), c.label()
+		c.add(bpf.LoadScratch{Dst: bpf.RegX, N: memL4})
+		c.add(bpf.LoadScratch{Dst: bpf.RegA, N: memProto})
+		for _, h := range []uint32{0, 43, 60} { // hop-by-hop, routing, destination
+			other := c.label()
+			c.jump(bpf.JumpEqual, h, skip, other)
+			c.mark(other)
+		}
+		c.jump(bpf.JumpEqual, 44, fragment, ports)
+		c.mark(fragment)
+		c.add(bpf.LoadIndirect{Off: 0, Size: 1})
+		c.store(memProto)
+		c.add(bpf.TXA{})
+		c.add(bpf.ALUOpConstant{Op: bpf.ALUOpAdd, Val: 8})
+		c.store(memL4)
+		c.add(bpf.LoadIndirect{Off: 2, Size: 2})
+		c.jump(bpf.JumpBitsSet, 0xfff8, done, next)
+		c.mark(skip)
+		c.add(bpf.LoadIndirect{Off: 0, Size: 1})
+		c.store(memProto)
+		c.add(bpf.LoadIndirect{Off: 1, Size: 1})
+		c.add(bpf.ALUOpConstant{Op: bpf.ALUOpAdd, Val: 1})
+		c.add(bpf.ALUOpConstant{Op: bpf.ALUOpShiftLeft, Val: 3})
+		c.add(bpf.ALUOpX{Op: bpf.ALUOpAdd})
+		c.store(memL4)
+		c.mark(next)
+	}
+
+	c.mark(ports)
+	udp, notTCP := c.label(), c.label()
+	c.add(bpf.LoadScratch{Dst: bpf.RegA, N: memProto})
+	c.jump(bpf.JumpEqual, protoTCP, udp, notTCP)
+	c.mark(notTCP)
+	c.jump(bpf.JumpEqual, protoUDP, udp, done)
+	c.mark(udp)
+	c.add(bpf.LoadScratch{Dst: bpf.RegX, N: memL4})
+	c.add(bpf.LoadIndirect{Off: 0, Size: 2})
+	c.store(memSrc)
+	c.add(bpf.LoadIndirect{Off: 2, Size: 2})
+	c.store(memDst)
+	c.set(memPorts, 1)
+	c.mark(done)
+}

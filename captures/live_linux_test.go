@@ -1,0 +1,384 @@
+package captures_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"testing"
+
+	"github.com/rocescope/rocescope/captures"
+	"github.com/rocescope/rocescope/internal/testkit"
+)
+
+// caught is a frame with bytes of its own.
+type caught struct {
+	captures.Frame
+}
+
+// readAll reads until the source ends.
+func readAll(src captures.Source) (all []caught, err error) {
+	batch := make([]captures.Frame, 100)
+	for {
+		n, err := src.ReadBatch(batch)
+		if err != nil {
+			return all, err
+		}
+		for _, f := range batch[:n] {
+			f.Data = bytes.Clone(f.Data)
+			all = append(all, caught{f})
+		}
+	}
+}
+
+// listen opens a capture on the second side of a lab.
+func listen(t *testing.T, lab *testkit.Lab, o captures.LiveOptions) *captures.Live {
+	t.Helper()
+	o.Interface = lab.B.Iface
+	var live *captures.Live
+	var err error
+	lab.B.Do(func() { live, err = captures.OpenLive(o) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { live.Close() })
+	return live
+}
+
+// traffic is an exchange of some of everything over IPv4 with a VLAN tag, and another one over IPv6 with two.
+func traffic() []testkit.Frame {
+	x := testkit.NewExchange(testkit.ExchangeOptions{VLANs: []uint16{3<<13 | 100}, PadFramesTo60: true})
+	y := x.Beside(func(o *testkit.ExchangeOptions) {
+		o.A, o.B, o.IPv6, o.VLANs, o.MTU = "", "", true, []uint16{200, 300}, 4096
+	})
+	z := x.Beside(func(o *testkit.ExchangeOptions) { o.VLANs = nil })
+	for _, e := range []*testkit.Exchange{x, y, z} {
+		e.Connect()
+		for _, size := range []int{0, 1, 1024, 5000} {
+			e.B.Answer(e.A.Write(size))
+			e.A.Answer(e.B.Send(size))
+			e.B.Answer(e.A.Read(size))
+		}
+		e.B.Answer(e.A.CompareSwap(1, 2))
+		e.A.CNP()
+		e.B.Pause(0xFFFF)
+	}
+	return x.Frames()
+}
+
+// same compares what was caught with what was sent.
+func same(t *testing.T, sent []testkit.Frame, got []caught) {
+	t.Helper()
+	if len(got) != len(sent) {
+		t.Fatalf("%d frames arrived, %d were sent", len(got), len(sent))
+	}
+	for i := range sent {
+		if !bytes.Equal(got[i].Data, sent[i].Data) {
+			t.Fatalf("frame %d:\ngot  %x\nsent %x", i+1, got[i].Data, sent[i].Data)
+		}
+		if f := &got[i]; f.WireLen != len(sent[i].Data) || !f.HasTime || f.Link != sent[i].Link {
+			t.Fatalf("frame %d: %+v", i+1, f.Frame)
+		}
+		if i > 0 && got[i].Time < got[i-1].Time {
+			t.Errorf("frame %d is older than the one before", i+1)
+		}
+	}
+}
+
+func TestLiveSeesEveryFrame(t *testing.T) {
+	lab := testkit.NewLab(t, testkit.LabOptions{})
+	sent := traffic()
+	for _, filter := range []string{"", "none"} {
+		t.Run("filter "+filter, func(t *testing.T) {
+			live := listen(t, lab, captures.LiveOptions{Filter: filter})
+			lab.A.NewSender().Send(sent)
+			live.Stop() // what is in a block that is not full must come all the same
+			got, err := readAll(live)
+			if !errors.Is(err, io.EOF) {
+				t.Fatal(err)
+			}
+			same(t, sent, got)
+			st := live.Stats()
+			if n := uint64(len(sent)); st.Seen != n || st.Delivered != n || st.RingDropped != 0 || st.Waiting != 0 {
+				t.Errorf("counted %+v of %d frames", st, n)
+			}
+			if i := live.Interfaces()[0]; i.Name != lab.B.Iface || i.Hardware != "veth" || i.Stats.Received != int64(len(sent)) {
+				t.Errorf("interface %+v", i)
+			}
+		})
+	}
+}
+
+func TestLiveDirection(t *testing.T) {
+	lab := testkit.NewLab(t, testkit.LabOptions{})
+	sent := traffic()
+	half := len(sent) / 2
+	for _, c := range []struct {
+		d    captures.Direction
+		want []testkit.Frame
+	}{{captures.InOut, sent}, {captures.In, sent[:half]}, {captures.Out, sent[half:]}} {
+		live := listen(t, lab, captures.LiveOptions{Direction: c.d})
+		lab.A.NewSender().Send(sent[:half])
+		lab.B.NewSender().Send(sent[half:])
+		live.Stop()
+		got, err := readAll(live)
+		if !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		same(t, c.want, got)
+		live.Close()
+	}
+}
+
+func TestLiveSnapLength(t *testing.T) {
+	lab := testkit.NewLab(t, testkit.LabOptions{})
+	sent := traffic()
+	for _, snap := range []int{1, 11, 12, 13, 15, 64} { // around the place of a VLAN tag
+		live := listen(t, lab, captures.LiveOptions{SnapLen: snap})
+		lab.A.NewSender().Send(sent)
+		live.Stop()
+		got, err := readAll(live)
+		if !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		if len(got) != len(sent) {
+			t.Fatalf("snap length %d: %d frames of %d", snap, len(got), len(sent))
+		}
+		for i := range got {
+			want := sent[i].Data[:min(snap, len(sent[i].Data))]
+			if !bytes.Equal(got[i].Data, want) {
+				t.Fatalf("snap length %d, frame %d: got %x, want %x", snap, i+1, got[i].Data, want)
+			}
+			if snap >= 12 && got[i].WireLen != len(sent[i].Data) {
+				t.Fatalf("snap length %d, frame %d: length on the wire %d, want %d", snap, i+1, got[i].WireLen, len(sent[i].Data))
+			}
+		}
+		live.Close()
+	}
+}
+
+func TestLiveFilter(t *testing.T) {
+	lab := testkit.NewLab(t, testkit.LabOptions{})
+	sent := traffic()
+	for _, c := range []struct {
+		filter string
+		want   func(p *packet) bool
+	}{
+		{"vlan 100", func(p *packet) bool { return len(p.vlans) > 0 && p.vlans[0]&0xfff == 100 }},
+		{"vlan and not vlan 100", func(p *packet) bool { return len(p.vlans) > 0 && p.vlans[0]&0xfff != 100 }},
+		{"not vlan", func(p *packet) bool { return len(p.vlans) == 0 }},
+		{"pause", func(p *packet) bool { return p.ether == 0x8808 }},
+		{"ip6 and roce", func(p *packet) bool { return p.ether == 0x86dd }},
+	} {
+		live := listen(t, lab, captures.LiveOptions{Filter: c.filter})
+		lab.A.NewSender().Send(sent)
+		live.Stop()
+		got, err := readAll(live)
+		if !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		var want []testkit.Frame
+		for _, f := range sent {
+			if c.want(parse(f.Data)) {
+				want = append(want, f)
+			}
+		}
+		if len(want) == 0 {
+			t.Fatalf("%s: nothing of the traffic passes", c.filter)
+		}
+		t.Run(c.filter, func(t *testing.T) { same(t, want, got) })
+		live.Close()
+	}
+}
+
+// packet is what filters look at, found by other code than theirs.
+type packet struct {
+	vlans []uint16
+	ether uint16
+}
+
+func parse(b []byte) *packet {
+	p := &packet{}
+	for at := 12; ; at += 4 {
+		p.ether = uint16(b[at])<<8 | uint16(b[at+1])
+		if p.ether != 0x8100 && p.ether != 0x88a8 {
+			return p
+		}
+		p.vlans = append(p.vlans, uint16(b[at+2])<<8|uint16(b[at+3]))
+	}
+}
+
+// TestLiveCountsLoss lets a ring run over: what came out and what was dropped is what was sent, and what the interface saw.
+func TestLiveCountsLoss(t *testing.T) {
+	lab := testkit.NewLab(t, testkit.LabOptions{})
+	live := listen(t, lab, captures.LiveOptions{Ring: 128 << 10, Block: 32 << 10})
+	x := testkit.NewExchange(testkit.ExchangeOptions{})
+	x.B.Answer(x.A.Write(1024 * 3000))
+	sent := x.Frames()
+	before := lab.B.Received()
+	lab.A.NewSender().Send(sent)
+	saw := lab.B.Received() - before
+	live.Stop()
+	got, err := readAll(live)
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	st := live.Stats()
+	if saw != uint64(len(sent)) {
+		t.Fatalf("the interface saw %d frames of %d", saw, len(sent))
+	}
+	if st.Seen != saw || st.Delivered+st.RingDropped != saw || st.Delivered != uint64(len(got)) || st.Waiting != 0 {
+		t.Errorf("%d frames came out, and of %d it counts %+v", len(got), saw, st)
+	}
+	if st.RingDropped == 0 || len(got) == 0 {
+		t.Errorf("the ring did not run over: %+v", st)
+	}
+	same(t, sent[:len(got)], got) // it drops what comes last
+}
+
+func TestLiveInterfaceDeleted(t *testing.T) {
+	lab := testkit.NewLab(t, testkit.LabOptions{})
+	live := listen(t, lab, captures.LiveOptions{})
+	sent := traffic()
+	lab.A.NewSender().Send(sent)
+	lab.A.Delete()
+	got, err := readAll(live)
+	if !errors.Is(err, captures.ErrInterfaceGone) {
+		t.Errorf("it ends with %v", err)
+	}
+	same(t, sent, got)
+	if st := live.Stats(); st.Waiting != 0 || st.Delivered != uint64(len(sent)) || st.Downs != 1 {
+		t.Errorf("counted %+v", st)
+	}
+}
+
+// TestLiveInterfaceDown takes the interface down and up again: the capture goes on.
+func TestLiveInterfaceDown(t *testing.T) {
+	lab := testkit.NewLab(t, testkit.LabOptions{})
+	live := listen(t, lab, captures.LiveOptions{})
+	sent := traffic()
+	half := len(sent) / 2
+	lab.A.NewSender().Send(sent[:half])
+	lab.B.SetUp(false)
+	batch := make([]captures.Frame, 10)
+	var got []caught
+	read := make(chan error)
+	go func() {
+		for len(got) < len(sent) {
+			n, err := live.ReadBatch(batch)
+			for _, f := range batch[:n] {
+				f.Data = bytes.Clone(f.Data)
+				got = append(got, caught{f})
+			}
+			if err != nil {
+				read <- err
+				return
+			}
+		}
+		read <- nil
+	}()
+	lab.B.SetUp(true)
+	lab.A.NewSender().Send(sent[half:])
+	if err := <-read; err != nil {
+		t.Fatal(err)
+	}
+	same(t, sent, got)
+
+	lab.B.SetUp(false)
+	lab.B.Do(func() {
+		if _, err := captures.OpenLive(captures.LiveOptions{Interface: lab.B.Iface}); !errors.Is(err, captures.ErrInterfaceDown) {
+			t.Errorf("opening an interface that is down gives %v", err)
+		}
+	})
+}
+
+func TestLiveRefusals(t *testing.T) {
+	lab := testkit.NewLab(t, testkit.LabOptions{})
+	for _, c := range []struct {
+		name string
+		o    captures.LiveOptions
+		want error
+	}{
+		{"no interface", captures.LiveOptions{Interface: "absent0"}, captures.ErrNoInterface},
+		{"a name that cannot be", captures.LiveOptions{Interface: "a-name-that-is-much-too-long"}, captures.ErrNoInterface},
+		{"no hardware clock", captures.LiveOptions{Interface: lab.B.Iface, Clock: captures.AdapterClock}, captures.ErrNotOffered},
+		{"no such engine", captures.LiveOptions{Interface: lab.B.Iface, Engine: "steam"}, captures.ErrNotOffered},
+		{"down", captures.LiveOptions{Interface: "lo"}, captures.ErrInterfaceDown},
+	} {
+		lab.B.Do(func() {
+			if _, err := captures.OpenLive(c.o); !errors.Is(err, c.want) {
+				t.Errorf("%s: got %v, want %v", c.name, err, c.want)
+			}
+		})
+	}
+}
+
+// TestLiveToFile is the whole way: wire, ring, queue, file; and tshark reads the same.
+func TestLiveToFile(t *testing.T) {
+	lab := testkit.NewLab(t, testkit.LabOptions{})
+	live := listen(t, lab, captures.LiveOptions{})
+	file := filepath.Join(t.TempDir(), "a.pcapng")
+	rec, err := captures.NewRecorder(captures.RecorderOptions{
+		Path: file,
+		WriterOptions: captures.WriterOptions{
+			Application: "a test", Interfaces: live.Interfaces(),
+		},
+		Statistics: func() []captures.InterfaceStats {
+			return []captures.InterfaceStats{live.Stats().Interface()}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := traffic()
+	lab.A.NewSender().Send(sent)
+	live.Stop()
+	batch := make([]captures.Frame, 50)
+	for {
+		n, err := live.ReadBatch(batch)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := rec.Record(batch[:n]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := rec.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	src, err := captures.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	got, err := readAll(src)
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	same(t, sent, got)
+	i := src.Interfaces()[0]
+	if i.Name != lab.B.Iface || i.Filter != captures.DefaultFilter || i.Application != "a test" || i.Stats.Received != int64(len(sent)) ||
+		i.Stats.Dropped != 0 || i.UnitsPerSecond != 1e9 {
+		t.Errorf("the file says of the interface %+v", i)
+	}
+
+	ts := testkit.FindTshark(t)
+	rows := ts.Fields(t, file, "frame.len", "frame.interface_name", "infiniband.bth.psn")
+	plain := ts.Fields(t, testkit.WriteCapture(t, "plain.pcapng", sent), "frame.len", "infiniband.bth.psn")
+	if len(rows) != len(plain) {
+		t.Fatalf("tshark reads %d packets, want %d", len(rows), len(plain))
+	}
+	for i, row := range rows {
+		if row[0] != plain[i][0] || row[1] != lab.B.Iface || row[2] != plain[i][1] {
+			t.Errorf("tshark reads packet %d as %q, want %q", i+1, row, plain[i])
+		}
+	}
+	if testing.Verbose() {
+		fmt.Println(rec.Stats())
+	}
+}
