@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,6 +26,12 @@ type analyzeOptions struct {
 	noICRC   bool
 	count    uint64 // -c
 	top      uint
+	verbose  bool
+	qps      []string
+	series   bool
+	shadow   bool
+	speed    linkSpeed
+	cnpDSCP  uint8
 	counters counterOptions
 }
 
@@ -77,6 +84,12 @@ one whose reading is interrupted by Ctrl-C.`,
 	f.StringVarP(&o.filter, "filter", "Y", "", "only what has packets that this display `filter` selects")
 	f.BoolVar(&o.json, "json", false, "the analysis as one JSON document (rocescope.analysis/1)")
 	f.BoolVar(&o.messages, "messages", false, "a line for each work request as it ends; with --json an object each (rocescope.message/1)")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "notes in full, and of each queue pair its states, queues and settings")
+	f.StringSliceVar(&o.qps, "qp", nil, "only the connections of the queue pair with this `number` (20, 0x14), with what -v shows")
+	f.BoolVar(&o.series, "series", false, "how each connection went over time")
+	f.BoolVar(&o.shadow, "shadow", false, "rebuild the responders' memory from WRITEs, and compare what READs and atomics answer with it")
+	f.Var(&o.speed, "link-speed", "of paused links, for how long a pause lasts: 25G, 100G, 400G; 100G if not given")
+	f.Uint8Var(&o.cnpDSCP, "cnp-dscp", 0, "the `DSCP` that CNPs should have: one with another is a finding")
 	f.Var(&o.failOn, "fail-on", "exit code 3 if there is a finding at least as grave: note, warning or error")
 	f.BoolVar(&o.noICRC, "no-icrc", false, "do not check invariant CRCs: faster, but damaged packets pass for good ones")
 	f.Uint64VarP(&o.count, "count", "c", 0, "stop after reading `n` packets")
@@ -135,7 +148,19 @@ func (f *failOn) judge(d *report.Document) error {
 
 // runAnalyze reads in to its end, or as far as that goes, and says what is in it.
 func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error {
+	qps, err := parseQPs(o.qps)
+	if err != nil {
+		return err
+	}
+	join, err := newCounterJoin(&o.counters)
+	if err != nil {
+		return err
+	}
+	if o.messages && (join != nil || len(qps) > 0) {
+		return errUsage("--messages lists work requests, --qp and --counters are about queue pairs: choose one; -Y selects messages")
+	}
 	eo := engine.Options{CheckICRC: !o.noICRC, Track: true, MaxFrames: o.count, MayBlock: in.stream}
+	eo.Tracker.Shadow, eo.Tracker.LinkSpeed, eo.Tracker.ExpectCNPDSCP = o.shadow, uint64(o.speed), o.cnpDSCP
 	var chosen *selection
 	if o.filter != "" {
 		filter, needed, err := compileFilter(o.filter)
@@ -148,6 +173,7 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 		eo.Filter, eo.Outcomes = filter, needed.end
 		chosen = newSelection()
 		eo.Sinks = append(eo.Sinks, chosen)
+		eo.Tracker.Sink.Finding = chosen.finding
 	}
 	eo.Reopen = func() (captures.Source, error) { return in.open(ctx) }
 	var list *messageSink
@@ -156,18 +182,7 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 		eo.Sinks = append(eo.Sinks, list)
 		eo.Tracker.Sink.Message = list.message
 	}
-	if chosen != nil {
-		eo.Tracker.Sink.Finding = chosen.finding
-	}
-
-	join, err := newCounterJoin(&o.counters)
-	if err != nil {
-		return err
-	}
 	if join != nil {
-		if o.messages {
-			return errUsage("--messages lists work requests; leave it out to see --counters")
-		}
 		eo.Sinks = append(eo.Sinks, join)
 	}
 
@@ -188,14 +203,17 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 		snapshot = chosen.of(snapshot)
 	}
 	d := report.NewDocument(snapshot, captureOf(in, o, &got, err))
-	var unjoined error
+	var unmet []error // what was asked for and cannot be had
 	if join != nil {
-		unjoined = join.join(d, &got)
+		unmet = append(unmet, join.join(d, &got))
+	}
+	if len(qps) > 0 && !d.Only(qps) {
+		unmet = append(unmet, errUsage("no queue pair %s is in the capture", strings.Join(o.qps, " or ")))
 	}
 	if werr := a.writeAnalysis(d, list, o); werr != nil {
 		return errors.Join(runError(err), werr)
 	}
-	return errors.Join(runError(err), o.failOn.judge(d), unjoined)
+	return errors.Join(runError(err), errors.Join(unmet...), o.failOn.judge(d))
 }
 
 func (a *app) writeAnalysis(d *report.Document, list *messageSink, o *analyzeOptions) error {
@@ -205,7 +223,49 @@ func (a *app) writeAnalysis(d *report.Document, list *messageSink, o *analyzeOpt
 	case o.json:
 		return d.Encode(a.stdout)
 	}
-	return d.WriteText(a.stdout, a.textOptions(o.top))
+	t := a.textOptions(o.top)
+	t.Verbose = o.verbose || len(o.qps) > 0
+	return d.WriteText(a.stdout, t)
+}
+
+// parseQPs reads queue pair numbers, as people write them.
+func parseQPs(list []string) ([]uint32, error) {
+	var qps []uint32
+	for _, text := range list {
+		n, err := strconv.ParseUint(text, 0, 24)
+		if err != nil {
+			return nil, errUsage("--qp %s: a number of 24 bits is wanted, such as 20 or 0x14", text)
+		}
+		qps = append(qps, uint32(n))
+	}
+	return qps, nil
+}
+
+// linkSpeed is the value of --link-speed, in bits per second.
+type linkSpeed uint64
+
+func (s *linkSpeed) Type() string { return "rate" }
+
+func (s *linkSpeed) String() string {
+	if *s == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%gG", float64(*s)/1e9)
+}
+
+func (s *linkSpeed) Set(text string) error {
+	digits, unit := strings.TrimRight(text, "GgMm"), uint64(1e9)
+	if rest := text[len(digits):]; strings.EqualFold(rest, "M") {
+		unit = 1e6
+	} else if len(rest) != 1 {
+		return errors.New("must be a speed such as 25G or 100G")
+	}
+	n, err := strconv.ParseUint(digits, 10, 32)
+	if err != nil || n == 0 {
+		return errors.New("must be a speed such as 25G or 100G")
+	}
+	*s = linkSpeed(n * unit)
+	return nil
 }
 
 // textOptions fit a text to the terminal.
@@ -232,7 +292,7 @@ func captureOf(in *input, o *analyzeOptions, got *engine.Result, err error) repo
 		Truncated: got.Truncated, Malformed: got.Malformed, Matched: got.Matched,
 		Interrupted: errors.Is(err, errInterrupted),
 		Limited:     err == nil && o.count > 0 && got.Frames == o.count,
-		ICRCOff:     o.noICRC, Filter: o.filter,
+		ICRCOff:     o.noICRC, Filter: o.filter, Series: o.series,
 	}
 	if got.HasTime {
 		c.First, c.Last = got.First, got.Last

@@ -132,6 +132,10 @@ func (s *selection) of(all *flows.Snapshot) *flows.Snapshot {
 	left := *all
 	left.Packets, left.Protocols, left.Opcodes, left.ICRC = s.matched, s.protocols, s.opcodes, s.icrc
 	left.Connections, left.Findings, left.Evicted = nil, nil, 0
+	left.HostPairs, left.HostsLeft = nil, 0
+	if s.protocols.PFC == 0 {
+		left.Pauses = nil
+	}
 
 	// Two one-way streams that turned out to belong together live on under one of their numbers.
 	gone := map[flows.QPName]bool{}
@@ -142,11 +146,18 @@ func (s *selection) of(all *flows.Snapshot) *flows.Snapshot {
 		delete(gone, s.conns[all.Connections[i].ID])
 	}
 	kept := map[uint32]bool{0: true}
+	hosts := map[[2]dissect.Addr]bool{}
 	for i := range all.Connections {
 		c := &all.Connections[i]
 		if _, ok := s.conns[c.ID]; ok || gone[c.A.QPName] || gone[c.B.QPName] {
 			left.Connections = append(left.Connections, *c)
 			kept[c.ID] = true
+			hosts[[2]dissect.Addr{c.A.Addr, c.B.Addr}], hosts[[2]dissect.Addr{c.B.Addr, c.A.Addr}] = true, true
+		}
+	}
+	for i := range all.HostPairs {
+		if h := &all.HostPairs[i]; hosts[[2]dissect.Addr{h.A, h.B}] {
+			left.HostPairs = append(left.HostPairs, *h)
 		}
 	}
 	for i := range all.Findings {

@@ -63,6 +63,52 @@ func troubled() *flows.Snapshot {
 	*ba = flows.Stream{Packets: 80, Bytes: 4960, Acks: 60, RNRNAKs: 3, RNRWait: 2 * time.Millisecond, CNPs: 1, SrcPorts: 1, SrcPort: 49152, FirstSeen: start + second, LastSeen: start + 3*second}
 	ba.NAKs[dissect.NAKSequence] = 6
 
+	lost.A.InUse = flows.InUse{
+		SQSent: 60, SQAcked: 59, Outstanding: 16, OutstandingPackets: 64, CreditLimit: 75, Credits: 12, PathMTU: 1024, Retries: 3,
+		TimeoutMin: 70_000_000, TimeoutMax: 83_000_000, TimeoutCodes: []uint8{12, 13},
+	}
+	lost.B.InUse = flows.InUse{RQConsumed: 2, CreditLimit: -1}
+	lost.B.Negotiated = flows.Negotiated{
+		Set: true, PathMTU: 2048, StartPSN: 0x10, RetryCount: 7, RNRRetryCount: 7, ResponderResources: 4, InitiatorDepth: 4, AckTimeout: 18, SRQ: true,
+	}
+	ab.RTT = flows.RTT{Count: 60, Min: 50_000, Mean: 60_000, Max: 71_000_000}
+	ab.Priorities, ab.MigReq = []uint8{3}, true
+	ab.Latencies = []flows.LatencyBucket{{From: 65536, To: 131072, Count: 58}, {From: 1 << 40, Count: 2}}
+	ba.CNPDSCP, ba.CNPInterval = []uint8{48}, 50*time.Microsecond
+	lost.Detail = &flows.Detail{}
+	lost.Detail.Budget[flows.AToB] = flows.Budget{
+		Total: 2 * time.Second, Application: time.Second, InFlight: 100 * time.Millisecond, RNR: 2 * time.Millisecond, Timeout: 800 * time.Millisecond,
+		Recovery: 90 * time.Millisecond, Credit: time.Millisecond, ReadDepth: time.Millisecond, Congestion: 3 * time.Millisecond, Paused: 3 * time.Millisecond,
+	}
+	lost.Detail.Reaction[flows.AToB] = flows.RateReaction{CNPs: 1, Before: 9e9, After: 4.5e9}
+	lost.Detail.Memory[flows.AToB] = flows.MemoryMap{
+		Regions: []flows.MemoryRegion{{
+			RKey: 0x7d9, Writes: 60, Written: []flows.AddressRange{{From: 0x1000, To: 0x2000}, {From: 0x8000, To: 0x9000}},
+			Reads: 1, Read: []flows.AddressRange{{From: 0x1000, To: 0x1008}}, FirstFrame: 17, LatestFrame: 400,
+		}},
+		Refused:  []flows.Refusal{{Op: flows.OpWrite, VA: 0x5000, RKey: 0x7d9, Bytes: 8, Status: flows.StatusRemAccess, Frame: 777}},
+		Overlaps: 3,
+	}
+	lost.Detail.Series = flows.Series{Start: start + second, Interval: time.Second, Points: []flows.Point{{Time: start + second}, {Time: start + 2*second}}}
+	lost.Detail.Series.Points[0].Streams = [2]flows.PointStream{
+		flows.AToB: {
+			Packets: 200, Bytes: 220_000, Payload: 200_000, Messages: 40, InFlight: 65_536, Outstanding: 16,
+			Latency: flows.PointLatency{Count: 40, P50: 120_000, P99: 130_000, Max: 131_000}, RTT: flows.RTT{Count: 40, Min: 50_000, Mean: 60_000},
+		},
+		flows.BToA: {Packets: 40, Bytes: 2480},
+	}
+	lost.Detail.Series.Points[1].Streams[flows.AToB] = flows.PointStream{Packets: 102, Bytes: 114_000, Payload: 109_000, Retransmissions: 62, CE: 4, Outstanding: 1}
+
+	s.HostPairs = []flows.HostPair{{A: lost.A.Addr, B: lost.B.Addr, Paths: [2]flows.HostPath{
+		{Seen: true, QPs: 3, SrcPorts: 1, DSCP: []uint8{26}, Priorities: []uint8{3}, VLANs: []int{-1, 100}, MigReqOn: true, RoCEv2: true, CE: 4, Checksums: flows.Checksums{Zero: 3}},
+		{Seen: true, QPs: 2, SrcPorts: 1, DSCP: []uint8{0, 26}, MigReqOff: true, RoCEv2: true, CNPs: 1, CNPDSCP: []uint8{48}, CNPInterval: 50 * time.Microsecond},
+	}}}
+	paused := flows.PauseSender{MAC: [6]byte{2, 0, 0, 0, 0x77, 2}, PFC: 2, FirstXOFF: start + second, FirstFrame: 20}
+	paused.Priorities[3] = flows.PausePriority{XOFF: 1, XON: 1, Paused: 3 * time.Millisecond, Longest: 3 * time.Millisecond, MaxQuanta: 65535, Data: 2, Ignored: 1}
+	paused.Priorities[8] = flows.PausePriority{XOFF: 1, Paused: time.Microsecond, Longest: time.Microsecond, MaxQuanta: 4}
+	s.Pauses = []flows.PauseSender{paused}
+	s.Shadow = flows.ShadowMemory{On: true, Compared: 8200, Unknown: 56, Differing: 2, Bytes: 61440, Forgotten: 4096}
+
 	refused := flows.Connection{
 		ID: 2, Transport: dissect.RC, Evidence: flows.ByCM, Why: "REQ (frame 600), REP (frame 601)", ServiceID: 0x1060000,
 		A: qp("2001:db8:aaaa:bbbb:cccc:dddd:eeee:1", 0x1a2b3c, flows.StateError), B: qp("2001:db8:aaaa:bbbb:cccc:dddd:eeee:2", 0x11, flows.StateRTS),
@@ -124,21 +170,21 @@ func troubledDocument() *Document {
 	ab := "a_to_b"
 	d.Findings = []Finding{
 		{
-			ID: "nak_remote_access", Severity: "error", Connection: ptr(uint32(2)), Stream: &ab, Frame: ptr(uint64(777)), Time: ptr(Moment(start + 4*second)), TimeNS: ptr(start + 4*second),
+			ID: "nak_remote_access", Title: "Refused: remote access error", Severity: "error", Connection: ptr(uint32(2)), Stream: &ab, Frame: ptr(uint64(777)), Time: ptr(Moment(start + 4*second)), TimeNS: ptr(start + 4*second),
 			Summary:     "10.77.0.2 QP 0x000011 refused message 4, FETCH+ADD of 8 B at VA 0x55f8f2bd7004 with rkey 0x7d9: remote access error (completion status 10).",
 			Explanation: "The responder checked the rkey, the address range and the access rights, and one of them did not fit.",
 			Rule:        "IBA 9.7.5.2.8", Try: "Compare rkey and address with what the responder registered; three other requests with this rkey worked.", Count: 1,
 		},
 		{
-			ID: "loss_recovered", Severity: "warning", Connection: ptr(uint32(1)), Stream: &ab, Frame: ptr(uint64(40)), Time: ptr(Moment(start + second)), TimeNS: ptr(start + second + 12_345_678),
+			ID: "loss_recovered", Title: "Loss was made good", Severity: "warning", Connection: ptr(uint32(1)), Stream: &ab, Frame: ptr(uint64(40)), Time: ptr(Moment(start + second)), TimeNS: ptr(start + second + 12_345_678),
 			Summary: "11 packets were lost before this tap; 6 NAKs made the requester send 62 packets (62.0 KiB) again.",
 			Try:     "Look at drop counters between requester and tap.", Count: 6,
 		},
 		{
-			ID: "loss_recovered", Severity: "warning", Connection: ptr(uint32(3)), Stream: &ab, Frame: ptr(uint64(903)), Summary: "2 packets were lost.",
+			ID: "loss_recovered", Title: "Loss was made good", Severity: "warning", Connection: ptr(uint32(3)), Stream: &ab, Frame: ptr(uint64(903)), Summary: "2 packets were lost.",
 			Try: "Look at drop counters between requester and tap.", Count: 1,
 		},
-		{ID: "capture_cut", Severity: "note", Summary: "The capture kept 96 bytes of each packet; 14 ICRCs could not be checked (≤ 1 %).", Count: 14},
+		{ID: "capture_cut", Title: "Packets were cut short", Severity: "note", Summary: "The capture kept 96 bytes of each packet; 14 ICRCs could not be checked (≤ 1 %).", Count: 14},
 	}
 	return d
 }

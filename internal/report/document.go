@@ -26,6 +26,7 @@ type Capture struct {
 	Errors        []string // a sentence for each input that could not be read to its end
 	Interrupted   bool     // the user ended the reading early
 	Limited       bool     // the reading ended at the number of packets that the user asked for
+	Series        bool     // the user wants to see how connections went over time
 	ICRCOff       bool     // the user asked not to check ICRCs
 	Filter        string   // the display filter that selected what is shown; "" = everything
 }
@@ -40,6 +41,10 @@ type Document struct {
 	ICRC        ICRC              `json:"icrc"`
 	Connections []Connection      `json:"connections"`
 	Findings    []Finding         `json:"findings"`
+	HostPairs   []HostPair        `json:"host_pairs"`
+	HostsLeft   uint64            `json:"host_pairs_left"` // streams of host pairs beyond those that are kept
+	Pauses      []PauseSender     `json:"pauses"`
+	Shadow      *Shadow           `json:"shadow"`   // null: not asked for
 	Evicted     uint64            `json:"evicted"`  // connections left out because the table was full
 	Counters    *Counters         `json:"counters"` // null: no readings of a device's counters were given
 }
@@ -108,6 +113,7 @@ type Connection struct {
 	StateHistory  []StateStep `json:"state_history"`
 	AToB          Stream      `json:"a_to_b"`
 	BToA          Stream      `json:"b_to_a"`
+	Series        *Series     `json:"series"` // null: not asked for, or beyond the connections that have details
 }
 
 // Stream returns one of the two directions.
@@ -209,9 +215,18 @@ type Stream struct {
 	BadICRC              uint64                   `json:"bad_icrc"`
 	GoodputBPS           float64                  `json:"goodput_bps"` // payload bits per second; 0 where there is too little to tell
 	Latency              Latency                  `json:"latency_ns"`
+	RTT                  RTT                      `json:"rtt_ns"`
 	DSCP                 []int                    `json:"dscp"`
+	Priorities           []int                    `json:"priorities"`       // 802.1p, of tagged packets
 	UDPSourcePorts       int                      `json:"udp_source_ports"` // how many
 	UDPSourcePort        *uint16                  `json:"udp_source_port"`  // the first
+	MigReq               bool                     `json:"migreq"`           // of the first packet
+	CNPDSCP              []int                    `json:"cnp_dscp"`
+	CNPIntervalNS        *int64                   `json:"cnp_interval_ns"`   // shortest between two CNPs; null: fewer than two
+	Reaction             *Reaction                `json:"cnp_reaction"`      // of the sender in this direction; null: not measured
+	Time                 *TimeBudget              `json:"time_ns"`           // of the requester; null: beyond the connections that have details
+	Memory               *MemoryMap               `json:"memory"`            // of the responder, as the requests name it; null as above, or none
+	Histogram            []Bucket                 `json:"latency_histogram"` // null: --series was not given
 	First                *Moment                  `json:"first"`
 	Last                 *Moment                  `json:"last"`
 	FirstNS              *int64                   `json:"first_ns"`

@@ -23,6 +23,9 @@ func NewDocument(s *flows.Snapshot, c Capture) *Document {
 		Opcodes:     map[string]uint64{},
 		Connections: make([]Connection, 0, len(s.Connections)),
 		Findings:    make([]Finding, 0, len(s.Findings)),
+		HostPairs:   make([]HostPair, 0, len(s.HostPairs)),
+		HostsLeft:   s.HostsLeft,
+		Pauses:      make([]PauseSender, 0, len(s.Pauses)),
 		Evicted:     s.Evicted,
 		ICRC: ICRC{
 			Valid: s.ICRC[dissect.ICRCValid], Invalid: s.ICRC[dissect.ICRCInvalid],
@@ -46,7 +49,12 @@ func NewDocument(s *flows.Snapshot, c Capture) *Document {
 	}
 	for i := range s.Connections {
 		f := &s.Connections[i]
-		d.Connections = append(d.Connections, newConnection(f))
+		n := newConnection(f)
+		n.addDetails(f.Detail)
+		if c.Series {
+			n.addSeries(f)
+		}
+		d.Connections = append(d.Connections, n)
 		if f.Transport == dissect.UD {
 			n := peers[f.A.QPName]
 			d.Connections[i].A.Peers = &n
@@ -55,7 +63,36 @@ func NewDocument(s *flows.Snapshot, c Capture) *Document {
 	for i := range s.Findings {
 		d.Findings = append(d.Findings, newFinding(&s.Findings[i]))
 	}
+	for i := range s.HostPairs {
+		d.HostPairs = append(d.HostPairs, newHostPair(&s.HostPairs[i]))
+	}
+	for i := range s.Pauses {
+		d.Pauses = append(d.Pauses, newPauseSender(&s.Pauses[i]))
+	}
+	if h := &s.Shadow; h.On {
+		d.Shadow = &Shadow{Compared: h.Compared, Unknown: h.Unknown, Differing: h.Differing, Held: h.Bytes, Forgotten: h.Forgotten}
+	}
 	return d
+}
+
+// Only leaves the connections of some queue pairs, and what was found on them. It reports whether there are any.
+func (d *Document) Only(qps []uint32) bool {
+	kept := map[uint32]bool{}
+	hosts := map[string]bool{}
+	d.Connections = slices.DeleteFunc(d.Connections, func(c Connection) bool {
+		for _, q := range []*QP{&c.A, &c.B} {
+			if q.QPN != nil && slices.Contains(qps, *q.QPN) {
+				kept[c.ID] = true
+			}
+		}
+		if kept[c.ID] && c.A.Address != nil && c.B.Address != nil {
+			hosts[*c.A.Address+" "+*c.B.Address], hosts[*c.B.Address+" "+*c.A.Address] = true, true
+		}
+		return !kept[c.ID]
+	})
+	d.Findings = slices.DeleteFunc(d.Findings, func(f Finding) bool { return f.Connection == nil || !kept[*f.Connection] })
+	d.HostPairs = slices.DeleteFunc(d.HostPairs, func(h HostPair) bool { return !hosts[h.A+" "+h.B] })
+	return len(kept) > 0
 }
 
 func newConnection(f *flows.Connection) Connection {
@@ -179,7 +216,12 @@ func newStream(f *flows.Stream) Stream {
 		ReservedSyndromes: f.ReservedSyndromes, RNRNAKs: f.RNRNAKs, RNRWaitNS: max(int64(f.RNRWait), 0),
 		ECNCE: f.ECNCE, CNPs: f.CNPs, BadICRC: f.BadICRC, GoodputBPS: rate(f.Goodput),
 		Latency:        Latency{Count: f.Latency.Count, Coalesced: f.Latency.Coalesced},
-		DSCP:           make([]int, 0, len(f.DSCP)),
+		RTT:            newRTT(f.RTT),
+		DSCP:           ints(f.DSCP),
+		Priorities:     ints(f.Priorities),
+		MigReq:         f.MigReq,
+		CNPDSCP:        ints(f.CNPDSCP),
+		CNPIntervalNS:  ns(int64(f.CNPInterval)),
 		UDPSourcePorts: f.SrcPorts,
 		First:          moment(f.FirstSeen), Last: moment(f.LastSeen), FirstNS: ns(f.FirstSeen), LastNS: ns(f.LastSeen),
 	}
@@ -198,9 +240,6 @@ func newStream(f *flows.Stream) Stream {
 	}
 	if l := &f.Latency; l.Count > 0 {
 		s.Latency.Min, s.Latency.P50, s.Latency.P99, s.Latency.Max = span(l.Min), span(l.P50), span(l.P99), span(l.Max)
-	}
-	for _, v := range f.DSCP {
-		s.DSCP = append(s.DSCP, int(v))
 	}
 	if f.SrcPorts > 0 {
 		s.UDPSourcePort = &f.SrcPort

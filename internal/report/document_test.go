@@ -45,6 +45,19 @@ func TestDocumentReadsBack(t *testing.T) {
 	if diff := cmp.Diff(d, &back); diff != "" {
 		t.Errorf("-written +read:\n%s", diff)
 	}
+	c := troubledCapture()
+	c.Series = true
+	d = NewDocument(troubled(), c)
+	d.Counters = &Counters{Host: []string{"10.77.0.1"}, List: []Counter{{Name: "sent_pkts", Verdict: counterMissing}}}
+	var series Document
+	strict = json.NewDecoder(bytes.NewReader(encode(t, d)))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&series); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(d, &series); diff != "" {
+		t.Errorf("-written +read:\n%s", diff)
+	}
 	if again := encode(t, troubledDocument()); !bytes.Equal(text, again) {
 		t.Error("the same document was written in two ways")
 	}

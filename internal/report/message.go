@@ -50,11 +50,13 @@ type Atomic struct {
 	Original *uint64 `json:"original"`
 }
 
-// Consumes is what a message takes at each end: a WQE of the send queue always, a WQE of the receive queue (and so a
-// CQE at the responder) for SEND and WRITE with immediate.
+// Consumes is what a message takes at each end: a WQE of the send queue always; a WQE of the receive queue, and so a CQE
+// at the responder, for SEND and WRITE with immediate. What is one-sided takes nothing there. Of what failed it is not
+// always known; UC and UD take it if they arrive.
 type Consumes struct {
-	SQ int `json:"sq_wqes"`
-	RQ int `json:"rq_wqes"`
+	SQ    int  `json:"sq_wqes"`
+	RQ    *int `json:"rq_wqes"`
+	RQCQE *int `json:"rq_cqes"`
 }
 
 // NewMessage makes the record of a message.
@@ -68,8 +70,8 @@ func NewMessage(f *flows.Message) Message {
 		FirstFrame: frame(f.FirstFrame), LastFrame: frame(f.LastFrame), AnswerFrame: frame(f.AnswerFrame),
 		Consumes: Consumes{SQ: 1},
 	}
-	if f.Flags&dissect.ConsumesReceive != 0 {
-		m.Consumes.RQ = 1
+	if n := known(receives(f)); n != nil {
+		m.Consumes.RQ, m.Consumes.RQCQE = n, n
 	}
 	if f.Op != flows.OpSend && (f.VA != 0 || f.RKey != 0) { // both 0: the packet with the RETH was not seen
 		va, rkey := f.VA, f.RKey
@@ -96,6 +98,20 @@ func NewMessage(f *flows.Message) Message {
 		m.LatencyNS = span(int64(d))
 	}
 	return m
+}
+
+// receives is how many receive WQEs a message consumed, -1 where that is not known.
+func receives(f *flows.Message) int {
+	if f.Flags&dissect.ConsumesReceive == 0 {
+		return 0
+	}
+	switch f.Status {
+	case flows.StatusSuccess, flows.StatusSent:
+		return 1
+	case flows.StatusRNRRetry, flows.StatusFlushed: // there was none, or nobody to take it
+		return 0
+	}
+	return -1
 }
 
 func frame(n uint64) *uint64 {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
 	"github.com/rocescope/rocescope/internal/testkit"
@@ -47,7 +49,7 @@ func TestMessageRecord(t *testing.T) {
 		if err := strict.Decode(&m); err != nil {
 			t.Fatal(err)
 		}
-		if m.Schema != MessageSchema || m.Consumes.SQ != 1 || (m.Consumes.RQ == 1) != (m.Operation == "send" || m.Immediate != nil) {
+		if m.Schema != MessageSchema || m.Consumes.SQ != 1 || (m.Consumes.RQ == nil || *m.Consumes.RQ == 1) != (m.Operation == "send" || m.Immediate != nil) {
 			t.Errorf("%+v", m)
 		}
 	}
@@ -120,5 +122,28 @@ func TestNoMessages(t *testing.T) {
 	}
 	if b.String() != "  no messages\n" {
 		t.Errorf("%q", b.String())
+	}
+}
+
+// What a message takes at its responder: nothing where it is one-sided, and nobody knows where it failed halfway.
+func TestConsumes(t *testing.T) {
+	for _, c := range []struct {
+		flags  dissect.OpFlags
+		status flows.Status
+		want   *int
+		text   string
+	}{
+		{0, flows.StatusSuccess, ptr(0), "SQ"},
+		{0, flows.StatusRemAccess, ptr(0), "SQ"},
+		{dissect.ConsumesReceive, flows.StatusSuccess, ptr(1), "SQ + RQ"},
+		{dissect.ConsumesReceive, flows.StatusSent, ptr(1), "SQ + RQ"},
+		{dissect.ConsumesReceive, flows.StatusRNRRetry, ptr(0), "SQ"},
+		{dissect.ConsumesReceive, flows.StatusRemInvReq, nil, "SQ + ?"},
+		{dissect.ConsumesReceive, flows.StatusOpen, nil, "SQ + ?"},
+	} {
+		m := NewMessage(&flows.Message{Op: flows.OpSend, Flags: c.flags, Status: c.status})
+		if diff := cmp.Diff(Consumes{SQ: 1, RQ: c.want, RQCQE: c.want}, m.Consumes); diff != "" || consumesText(&m) != c.text {
+			t.Errorf("%v, %v: %s: %s", c.flags, c.status, consumesText(&m), diff)
+		}
 	}
 }

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +19,8 @@ type TextOptions struct {
 	Width int // of a line; 0 = 80
 	Style Style
 	Top   int // connections and findings to show at most; 0 = all
+
+	Verbose bool // notes in full, and a view of each queue pair
 }
 
 func (o TextOptions) width() int {
@@ -39,6 +44,15 @@ func (d *Document) WriteText(w io.Writer, o TextOptions) error {
 	t.headline()
 	t.findings()
 	t.connections()
+	t.pauses()
+	t.shadow()
+	if t.o.Verbose {
+		t.hosts()
+		t.queuePairs()
+	}
+	for _, c := range t.top() {
+		t.series(c)
+	}
 	t.counters()
 	t.unchecked()
 	t.hints()
@@ -114,9 +128,11 @@ func (t *summary) headline() {
 	} else {
 		parts = append(parts, "no RDMA")
 	}
-	// The verdict stays on one line: its blanks are hidden from wrap.
 	verdict := t.verdict()
-	hidden := strings.ReplaceAll(verdict, " ", "\x00")
+	hidden := verdict
+	if len(verdict) <= t.o.width() { // it stays on one line: its blanks are hidden from wrap
+		hidden = strings.ReplaceAll(verdict, " ", "\x00")
+	}
 	for _, line := range wrap(ascii(t.name()+": "+strings.Join(parts, ", ")+":")+" "+hidden, t.o.width()) {
 		t.WriteString(strings.Replace(line, hidden, t.o.Style.paint(t.verdictPaint(), verdict), 1) + "\n")
 	}
@@ -168,15 +184,39 @@ func (t *summary) verdict() string {
 			parts = append(parts, Plural(n[name], name))
 		}
 	}
+	lost := t.lostForGood()
 	switch {
 	case n["error"]+n["warning"] > 0:
+		if lost != "" {
+			parts = append(parts, lost)
+		}
 		return strings.Join(parts, ", ")
 	case !t.judged():
 		return "nothing to judge"
+	case lost != "":
+		return strings.Join(append([]string{lost}, parts...), ", ")
 	case n["note"] > 0:
 		return "nothing wrong found, " + parts[0]
 	}
 	return "nothing wrong found"
+}
+
+// lostForGood says what unreliable transports lost. No rule is broken by it, so that it is only a note; but it is lost.
+func (t *summary) lostForGood() string {
+	lost := map[string]uint64{}
+	for i := range t.d.Connections {
+		c := &t.d.Connections[i]
+		if !reliable(c.Transport) {
+			lost[c.Transport] += c.AToB.LostBeforeTap + c.BToA.LostBeforeTap
+		}
+	}
+	var parts []string
+	for _, transport := range slices.Sorted(maps.Keys(lost)) {
+		if n := lost[transport]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s lost and, being %s, not sent again", Plural(n, "packet"), transport))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (t *summary) verdictPaint() paint {
@@ -188,27 +228,42 @@ func (t *summary) verdictPaint() paint {
 		return warning
 	case !t.judged():
 		return plain
+	case t.lostForGood() != "":
+		return warning
 	}
 	return good
 }
 
-// findings come gravest first, each with where it is and what to try; advice that was just given is not repeated.
+// findings come gravest first, each with where it is and what to try; advice that was just given is not repeated. Notes
+// are named only, but for those that stand for a loss that nothing else tells.
 func (t *summary) findings() {
-	if len(t.d.Findings) == 0 {
+	var told, named []*Finding
+	for i := range t.d.Findings {
+		f := &t.d.Findings[i]
+		if t.o.Verbose || f.Severity != flows.Note.String() || f.ID == lostForGood {
+			told = append(told, f)
+		} else {
+			named = append(named, f)
+		}
+	}
+	if len(told)+len(named) == 0 {
 		return
 	}
 	t.section("Findings")
-	shown := t.d.Findings
-	if t.o.Top > 0 && len(shown) > t.o.Top {
-		shown = shown[:t.o.Top]
+	more := 0
+	if t.o.Top > 0 && len(told) > t.o.Top {
+		more = len(told) - t.o.Top
+		told = told[:t.o.Top]
 	}
 	advised := map[string]bool{}
-	for i := range shown {
-		f := &shown[i]
+	for _, f := range told {
 		first := t.o.Style.paint(severityPaint(f.Severity), severityLetter(f.Severity)) + "  "
-		for n, line := range wrap(ascii(f.Summary), t.o.width()-3) {
+		title := f.heading()
+		for n, line := range wrap(ascii(title+unitsApart(f.Summary)), t.o.width()-3) {
 			if n > 0 {
 				first = "   "
+			} else if title = strings.TrimSpace(ascii(title)); strings.HasPrefix(line, title) {
+				line = t.o.Style.paint(bold, title) + line[len(title):]
 			}
 			t.WriteString(first + line + "\n")
 		}
@@ -218,9 +273,55 @@ func (t *summary) findings() {
 		}
 		advised[f.ID] = true
 	}
-	if more := len(t.d.Findings) - len(shown); more > 0 {
-		t.paragraph("   ", fmt.Sprintf("%s more; --top 0 shows all", Plural(uint64(more), "finding")), dim)
+	if more > 0 {
+		t.paragraph("   ", fmt.Sprintf("%s; --top 0 shows all", Plural(uint64(more), "more finding")), dim)
 	}
+	if len(named) > 0 {
+		first := t.o.Style.paint(severityPaint(named[0].Severity), severityLetter(named[0].Severity)) + "  "
+		for _, line := range wrap(ascii(noteLine(named)), t.o.width()-3) {
+			t.WriteString(first + line + "\n")
+			first = "   "
+		}
+	}
+}
+
+// gluedUnit is a time as Go writes it.
+var gluedUnit = regexp.MustCompile(`\b(\d+(?:\.\d+)?)(ns|µs|ms|s)\b`)
+
+// unitsApart writes times as the rest of the text does.
+func unitsApart(s string) string { return gluedUnit.ReplaceAllString(s, "$1 $2") }
+
+// heading is the finding's title before its summary, where the summary does not say it again.
+func (f *Finding) heading() string {
+	said := f.Title
+	if _, rest, ok := strings.Cut(said, ": "); ok {
+		said = rest
+	}
+	if said == "" || strings.Contains(f.Summary, said) {
+		return ""
+	}
+	return f.Title + ": "
+}
+
+// lostForGood is the note that is told like a warning.
+const lostForGood = "lost_unnoticed"
+
+// noteLine names notes, each kind once with how often it was found.
+func noteLine(notes []*Finding) string {
+	var titles []string
+	count := map[string]uint64{}
+	for _, f := range notes {
+		if count[f.Title] == 0 {
+			titles = append(titles, f.Title)
+		}
+		count[f.Title] += max(f.Count, 1)
+	}
+	for i, title := range titles {
+		if n := count[title]; n > 1 {
+			titles[i] += fmt.Sprintf(" (%s times)", Count(n))
+		}
+	}
+	return Plural(uint64(len(notes)), "note") + ", which -v tells: " + strings.Join(titles, "; ")
 }
 
 // place is where a finding is.

@@ -22,17 +22,19 @@ func (t *summary) connections() {
 	if more := len(all) - len(shown); more > 0 {
 		t.paragraph("  ", fmt.Sprintf("and %s, which carried less; --top 0 shows all", Plural(uint64(more), "more connection")), dim)
 	}
-	for _, part := range []struct {
-		title string
-		table *table
-	}{{"Traffic", trafficTable(shown)}, {"Trouble", troubleTable(shown)}} {
-		if len(part.table.rows) > 0 {
-			t.section(part.title)
-			part.table.write(t, t.o.width(), t.o.Style)
-		}
-	}
+	t.titled("Traffic", trafficTable(shown))
 	if len(all) > 1 {
 		t.total()
+	}
+	t.titled("Trouble", troubleTable(shown))
+	t.titled("Time", timeTable(shown, t.o.Verbose))
+}
+
+// titled writes a table under its title, if it has a row.
+func (t *summary) titled(title string, tab *table) {
+	if len(tab.rows) > 0 {
+		t.section(title)
+		tab.write(t, t.o.width(), t.o.Style)
 	}
 }
 
@@ -120,7 +122,8 @@ func pairedBy(c *Connection) cell {
 	return painted(warning, "unpaired")
 }
 
-// stateCell is a state. ERROR is bad only if work was lost by it: a connection that was closed in order ends there too.
+// stateCell is a state. ERROR is bad only if work was lost by it: the queue pairs of a connection that was closed in order
+// end there too.
 func stateCell(c *Connection, q *QP) cell {
 	switch q.State {
 	case flows.StateUnknown.String():
@@ -129,8 +132,25 @@ func stateCell(c *Connection, q *QP) cell {
 		if c.AToB.failed()+c.BToA.failed() > 0 {
 			return painted(bad, q.State)
 		}
+		if c.closed(q) {
+			return text("closed")
+		}
 	}
 	return text(q.State)
+}
+
+// closed reports whether what brought a queue pair to ERROR is the end of its connection, DREQ or DREP.
+func (c *Connection) closed(q *QP) bool {
+	name, last := "a", ""
+	if q == &c.B {
+		name = "b"
+	}
+	for _, s := range c.StateHistory {
+		if s.QP == name {
+			last = s.Why
+		}
+	}
+	return strings.HasPrefix(last, "DREQ") || strings.HasPrefix(last, "DREP")
 }
 
 // failed is how many messages ended with an error.
@@ -214,8 +234,8 @@ func trafficTable(list []*Connection) *table {
 		{title: "failed", right: true},
 		{title: "open", right: true},
 		{title: "goodput", right: true},
-		{title: "p50", right: true},
-		{title: "p99", right: true},
+		{title: "lat p50", right: true},
+		{title: "lat p99", right: true},
 		{title: "DSCP", right: true},
 	}}
 	eachStream(list, func(c *Connection, d flows.Direction, s, back *Stream) {

@@ -67,6 +67,7 @@ var messageColumnTable = []struct {
 	}},
 	{"first seen", true, 4, func(l *MessageList, m *Message) cell { return text(l.when(m)) }},
 	{"latency", true, 1, func(_ *MessageList, m *Message) cell { return text(latencyText(m)) }},
+	{"consumes", false, 6, func(_ *MessageList, m *Message) cell { return text(consumesText(m)) }},
 	{"resent", true, 3, func(_ *MessageList, m *Message) cell { return number(warning, uint64(m.Resends)) }},
 	{"status", false, 0, func(_ *MessageList, m *Message) cell { return statusCell(m) }},
 }
@@ -79,6 +80,17 @@ func operationText(m *Message) string {
 		}
 	}
 	return name
+}
+
+// consumesText is which work queues a message took an entry of, at the requester + at the responder.
+func consumesText(m *Message) string {
+	switch r := m.Consumes.RQ; {
+	case r == nil:
+		return "SQ + ?"
+	case *r > 0:
+		return "SQ + RQ"
+	}
+	return "SQ"
 }
 
 func psnText(m *Message) string {

@@ -74,7 +74,7 @@ func TestText(t *testing.T) {
 func TestTop(t *testing.T) {
 	d := troubledDocument()
 	got := render(t, d, TextOptions{Width: 120, Top: 2})
-	for _, want := range []string{"2 findings more", "and 4 more connections"} {
+	for _, want := range []string{"1 more finding; --top", "N  1 note, which -v tells: Packets were cut short", "and 4 more connections"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing:\n%s", want, got)
 		}
@@ -85,6 +85,24 @@ func TestTop(t *testing.T) {
 	}
 	if strings.Contains(got, "0x000030") {
 		t.Errorf("connection 5 should not be shown:\n%s", got)
+	}
+}
+
+// What -v and --series add.
+func TestVerboseText(t *testing.T) {
+	c := troubledCapture()
+	c.Series = true
+	d := NewDocument(troubled(), c)
+	d.Findings = troubledDocument().Findings
+	for _, width := range []int{80, 120} {
+		testkit.Golden(t, fmt.Sprintf("verbose.%d.txt", width), []byte(render(t, d, TextOptions{Width: width, Verbose: true})))
+	}
+	if !d.Only([]uint32{0x11, 0x999}) {
+		t.Fatal("QP 0x11 is there")
+	}
+	testkit.Golden(t, "qp.80.txt", []byte(render(t, d, TextOptions{Width: 80, Verbose: true})))
+	if d.Only([]uint32{0x999}) {
+		t.Error("QP 0x999 is not there")
 	}
 }
 
