@@ -70,30 +70,29 @@ type hostRecord struct {
 }
 
 type hostPath struct {
-	flags      pathFlags
-	pcps       uint8  // bit set
-	dscps      uint64 // bit set
-	cnpDSCPs   uint64 // bit set
-	qps        []uint32
-	ports      []uint16
-	vlans      []int16
-	checksums  Checksums
-	ce         uint64
-	ceFrame    uint64
-	ceTime     int64
-	ceConn     *conn // of the first mark; with number ceID, else gone
-	ceID       uint32
-	ceDir      Direction
-	cnp        cnpPace
-	stray      uint64
-	frame      uint64 // first packet
-	time       int64
-	portFrame  uint64 // first packet from an unusual source port
-	portTime   int64
-	oddPort    uint16
-	zeroFrame  uint64 // first packet of a stream with DSCP 0
-	zeroTime   int64
-	badCNPDSCP uint8 // first one that was not the expected
+	flags     pathFlags
+	pcps      uint8  // bit set
+	dscps     uint64 // bit set
+	cnpDSCPs  uint64 // bit set
+	qps       []uint32
+	ports     []uint16
+	vlans     []int16
+	checksums Checksums
+	ce        uint64
+	ceFrame   uint64
+	ceTime    int64
+	ceConn    *conn // of the first mark; with number ceID, else gone
+	ceID      uint32
+	ceDir     Direction
+	cnp       cnpPace
+	stray     uint64
+	frame     uint64 // first packet
+	time      int64
+	portFrame uint64 // first packet from an unusual source port
+	portTime  int64
+	oddPort   uint16
+	zeroFrame uint64 // first packet of a stream with DSCP 0
+	zeroTime  int64
 }
 
 type pathFlags uint8

@@ -249,6 +249,9 @@ func (s *icrcSender) solve(known func(dissect.Addr) bool) string {
 // which it was: ports are believed where the destination port was RoCE's,
 // addresses where the capture knows the host, else both are named.
 func (s *icrcSender) solveRewritten(known func(dissect.Addr) bool) string {
+	if !s.lengthsDiffer() {
+		return "" // among packets of one length any constant error looks like that
+	}
 	ports := s.samples[0].bth - 8
 	source, ok1 := s.before(12)
 	destination, ok2 := s.before(16)
@@ -267,6 +270,15 @@ func (s *icrcSender) solveRewritten(known func(dissect.Addr) bool) string {
 		return fmt.Sprintf("the destination address was rewritten on the way: it was computed for %v", dst)
 	}
 	return fmt.Sprintf("an address was rewritten on the way: it was computed for source %v, or for destination %v", src, dst)
+}
+
+func (s *icrcSender) lengthsDiffer() bool {
+	for i := range s.samples {
+		if len(s.samples[i].b) != len(s.samples[0].b) {
+			return true
+		}
+	}
+	return false
 }
 
 // before returns the four bytes that made all of the sender's ICRCs right; ok

@@ -59,8 +59,6 @@ type partners struct {
 
 type heldPacket = dissect.Packet
 
-const noSlot = ^uint32(0)
-
 func (t *Tracker) groupOf(c *conn) *group { return t.groups[pairOf(c.end[0].addr, c.end[1].addr)] }
 
 // seekPartner enters a new stream into its group.

@@ -98,11 +98,12 @@ func (t *Tracker) history(c *conn, end int) []StateStep {
 		steps = append(steps, StateStep{State: StateRTS, Frame: asks.reqFrame, Time: t.firstAt(c, end, asks.reqFrame), Why: firstRequest})
 	}
 	slices.SortStableFunc(steps, func(a, b StateStep) int { return cmp.Compare(a.Frame, b.Frame) })
-	// A weaker state behind a stronger one proves nothing new.
+	// A weaker state behind a stronger one proves nothing new; proof of what was
+	// presumed does.
 	out := steps[:0]
 	best := StateUnknown
 	for _, s := range steps {
-		if s.State > best {
+		if n := len(out); s.State > best || s.State == best && out[n-1].Presumed && !s.Presumed {
 			best = s.State
 			out = append(out, s)
 		}

@@ -37,7 +37,7 @@ func TestStates(t *testing.T) {
 				x.Connect()
 				sendAll(x, 10, 10)
 			},
-			a: "INIT@2? RTS@4", b: "RTR@2?",
+			a: "INIT@2? RTS@4", b: "RTR@2? RTR@5",
 		},
 		{
 			name: "CM, and both sides that ask, until the end",
@@ -45,7 +45,7 @@ func TestStates(t *testing.T) {
 				begun(x)
 				x.Disconnect()
 			},
-			a: "INIT@2? RTS@4 ERROR@12?", b: "RTR@2? RTS@8 ERROR@13?",
+			a: "INIT@2? RTS@4 ERROR@12?", b: "RTR@2? RTR@5 RTS@8 ERROR@13?",
 		},
 		{
 			name: "nothing but traffic",
@@ -75,12 +75,12 @@ func TestStates(t *testing.T) {
 				}
 				later(x, time.Second)
 			},
-			a: "INIT@2? RTS@4 ERROR@8?", b: "RTR@2?",
+			a: "INIT@2? RTS@4 ERROR@8?", b: "RTR@2? RTR@5",
 		},
 		{
 			name: "an unreliable connection", options: testkit.ExchangeOptions{Transport: dissect.UC},
 			write: func(x *testkit.Exchange) { x.Connect(); x.A.Write(10) },
-			a:     "INIT@2? RTS@4", b: "RTR@2?",
+			a:     "INIT@2? RTS@4", b: "RTR@2? RTR@5",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
