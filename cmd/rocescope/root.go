@@ -277,6 +277,12 @@ func unknownCommand(parent *cobra.Command, name string) error {
 	return errUsage("unknown command %q; %q lists them all", name, "rocescope help")
 }
 
+// numbers says what an option takes whose value is a number of the option parser's type.
+var numbers = map[string]string{
+	"int": "a whole number", "int64": "a whole number", "uint": "a whole number from 0 on", "uint64": "a whole number from 0 on",
+	"float64": "a number",
+}
+
 // flagError turns what the option parser says into one sentence with a suggestion.
 func flagError(cmd *cobra.Command, err error) error {
 	var (
@@ -289,7 +295,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		why := invalid.Unwrap()
 		var number *strconv.NumError
 		if errors.As(why, &number) {
-			why = number.Err // without the name of the Go function
+			why = fmt.Errorf("it is %s", numbers[invalid.GetFlag().Value.Type()])
 		}
 		return errUsage("--%s cannot be %q: %w", invalid.GetFlag().Name, invalid.GetValue(), why)
 	case errors.As(err, &bare):

@@ -41,17 +41,24 @@ func newColumns(names []string) ([]column, needs, error) {
 	return columns, want, nil
 }
 
+// completeField completes the value of -e; "infiniband." in front may be left out.
 func completeField(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	var all []string
+	seen := map[string]bool{}
+	add := func(name, help string) {
+		if strings.HasPrefix(name, begun) && !seen[name] {
+			seen[name] = true
+			all = append(all, cobra.CompletionWithDesc(name, help))
+		}
+	}
 	for _, f := range dissect.Fields() {
-		if strings.HasPrefix(f.Name, begun) {
-			all = append(all, cobra.CompletionWithDesc(f.Name, f.Text))
+		add(f.Name, f.Text)
+		if short, ok := strings.CutPrefix(f.Name, "infiniband."); ok && begun != "" {
+			add(short, f.Text)
 		}
 	}
 	for _, f := range flows.Fields() {
-		if strings.HasPrefix(f.Name, begun) {
-			all = append(all, cobra.CompletionWithDesc(f.Name, f.Text))
-		}
+		add(f.Name, f.Text)
 	}
 	return all, cobra.ShellCompDirectiveNoFileComp
 }
