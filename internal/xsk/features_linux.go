@@ -232,22 +232,31 @@ const (
 	xskTimestamp, xskChecksum, xskLaunchTime     = 1 << 0, 1 << 1, 1 << 2
 )
 
+// genericHeader is struct genlmsghdr: command, version, and two reserved bytes that the kernel wants to be zero (those of
+// nl.Genlmsg are whatever lies behind it in memory).
+type genericHeader [4]byte
+
+func (h genericHeader) Len() int          { return len(h) }
+func (h genericHeader) Serialize() []byte { return h[:] }
+
 // driverFeatures asks the driver, by way of the kernel (6.3 and later), which uses the same bits when it decides.
 func (f *Features) driverFeatures() {
 	var xdp, xsk uint64
-	known := fmt.Errorf("%w (the kernel tells from 6.3 on)", ErrUnknown)
+	known := error(fmt.Errorf("%w: the kernel tells from 6.3 on", ErrUnknown))
 	family, err := netlink.GenlFamilyGet("netdev")
 	if err == nil {
 		req := nl.NewNetlinkRequest(int(family.ID), 0)
-		req.AddData(&nl.Genlmsg{Command: netdevGet, Version: 1})
+		req.AddData(genericHeader{netdevGet, 1, 0, 0})
 		req.AddData(nl.NewRtAttr(attrIfindex, nl.Uint32Attr(uint32(f.Index))))
 		var answers [][]byte
-		answers, err = req.Execute(unix.NETLINK_GENERIC, 0)
+		if answers, err = req.Execute(unix.NETLINK_GENERIC, 0); err != nil {
+			known = fmt.Errorf("%w: the kernel's netdev family says %v", ErrUnknown, err)
+		}
 		for _, m := range answers {
-			if len(m) < nl.SizeofGenlmsg {
+			if len(m) < len(genericHeader{}) {
 				continue
 			}
-			attrs, bad := nl.ParseRouteAttr(m[nl.SizeofGenlmsg:])
+			attrs, bad := nl.ParseRouteAttr(m[len(genericHeader{}):])
 			if bad != nil {
 				continue
 			}

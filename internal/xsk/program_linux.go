@@ -50,7 +50,7 @@ func (p *Program) load() (err error) {
 	}
 	spec := &ebpf.ProgramSpec{
 		Name: "rocescope", Type: ebpf.XDP, License: "Apache-2.0", AttachType: ebpf.AttachXDP,
-		Instructions: assemble(p.options, p.sockets.FD(), p.counters.FD()),
+		Instructions: assemble(p.options, HaveFrags() == nil, p.sockets.FD(), p.counters.FD()),
 	}
 	if !p.options.NoFrags && HaveFrags() == nil {
 		spec.Flags |= unix.BPF_F_XDP_HAS_FRAGS
@@ -115,7 +115,7 @@ const (
 	protocolTCP, protocolUDP        = 6, 17
 
 	vlanTags         = 2 // how many the program looks behind
-	extensionHeaders = 4 // and IPv6 extension headers
+	extensionHeaders = 4 // and IPv6 extension headers, from Linux 5.18 on (as for IPv4 options)
 	rocePort         = 4791
 )
 
@@ -128,27 +128,30 @@ func net16(v uint16) int32 {
 
 // assemble writes the program. Options become code: what was not asked for costs nothing.
 //
-// Registers: R6 the context, R7 where the current header begins, R8 the end of the frame's first buffer, R9 the verdict.
-func assemble(o ProgramOptions, sockets, counters int) asm.Instructions {
+// Registers: R6 the context, R7 where the current header begins, R8 the end of the frame's first buffer, R9 how far R7 is
+// from the frame's beginning, and at last the verdict. Adding a variable to a pointer into the frame takes CAP_PERFMON, which
+// we do not want to ask for: behind options and extension headers, which are rare, bytes are therefore loaded by offset.
+func assemble(o ProgramOptions, deep bool, sockets, counters int) asm.Instructions {
 	const (
-		ctx, here, end, verdict = asm.R6, asm.R7, asm.R8, asm.R9
-		a, b                    = asm.R3, asm.R4
+		ctx, here, end, offset = asm.R6, asm.R7, asm.R8, asm.R9
+		verdict                = asm.R9
+		protocol, port         = asm.R3, asm.R4 // port: the destination
+		source                 = asm.R5
 	)
 	var p asm.Instructions
-	emit := func(ins ...asm.Instruction) { p = append(p, ins...) }
 	mark := ""
-	// label gives the next instruction a name. Where two labels meet, a jump to itself's successor keeps them apart.
-	label := func(name string) {
-		if mark != "" {
-			emit(asm.Ja.Label(name).WithSymbol(mark))
-		}
-		mark = name
-	}
 	op := func(ins asm.Instruction) {
 		if mark != "" {
 			ins, mark = ins.WithSymbol(mark), ""
 		}
-		emit(ins)
+		p = append(p, ins)
+	}
+	// label gives the next instruction a name. Where two labels meet, a jump to the next instruction keeps them apart.
+	label := func(name string) {
+		if mark != "" {
+			op(asm.Ja.Label(name))
+		}
+		mark = name
 	}
 	// need goes to short unless n bytes follow here.
 	need := func(n int32) {
@@ -156,9 +159,26 @@ func assemble(o ProgramOptions, sockets, counters int) asm.Instructions {
 		op(asm.Add.Imm(asm.R2, n))
 		op(asm.JGT.Reg(asm.R2, end, "short"))
 	}
+	// load copies 8 bytes at offset to the stack, or goes to short.
+	load := func() {
+		op(asm.Mov.Reg(asm.R1, ctx))
+		op(asm.Mov.Reg(asm.R2, offset))
+		op(asm.Mov.Reg(asm.R3, asm.RFP))
+		op(asm.Add.Imm(asm.R3, -8))
+		op(asm.Mov.Imm(asm.R4, 8))
+		op(asm.FnXdpLoadBytes.Call())
+		op(asm.JNE.Imm(asm.R0, 0, "short"))
+	}
 	say := func(v Verdict, next string) {
 		op(asm.Mov.Imm(verdict, int32(v)))
 		op(asm.Ja.Label(next))
+	}
+	// ours goes to next if the protocol in r is one that we look into.
+	ours := func(r asm.Register, next string) {
+		op(asm.JEq.Imm(r, protocolUDP, next))
+		if len(o.TCPPorts) > 0 {
+			op(asm.JEq.Imm(r, protocolTCP, next))
+		}
 	}
 
 	op(asm.Mov.Reg(ctx, asm.R1))
@@ -168,22 +188,25 @@ func assemble(o ProgramOptions, sockets, counters int) asm.Instructions {
 
 		// Ethernet. With each tag, here moves on by its four bytes, so that the EtherType is always 12 bytes on.
 		need(14)
-		op(asm.LoadMem(a, here, 12, asm.Half))
+		op(asm.Mov.Imm(offset, 14))
+		op(asm.LoadMem(protocol, here, 12, asm.Half))
 		for i := range vlanTags {
 			tagged, l3 := fmt.Sprintf("tagged%d", i), fmt.Sprintf("untagged%d", i)
-			op(asm.JEq.Imm(a, net16(etherTypeVLAN), tagged))
-			op(asm.JNE.Imm(a, net16(etherTypeService), l3))
+			op(asm.JEq.Imm(protocol, net16(etherTypeVLAN), tagged))
+			op(asm.JNE.Imm(protocol, net16(etherTypeService), l3))
 			label(tagged)
 			op(asm.Add.Imm(here, 4))
+			op(asm.Add.Imm(offset, 4))
 			need(14)
-			op(asm.LoadMem(a, here, 12, asm.Half))
+			op(asm.LoadMem(protocol, here, 12, asm.Half))
 			label(l3)
 		}
-		op(asm.JEq.Imm(a, net16(etherTypeIPv4), "ipv4"))
-		op(asm.JEq.Imm(a, net16(etherTypeIPv6), "ipv6"))
-		op(asm.JEq.Imm(a, net16(etherTypeRoCE), "roce1"))
+		op(asm.Add.Imm(here, 14))
+		op(asm.JEq.Imm(protocol, net16(etherTypeIPv4), "ipv4"))
+		op(asm.JEq.Imm(protocol, net16(etherTypeIPv6), "ipv6"))
+		op(asm.JEq.Imm(protocol, net16(etherTypeRoCE), "roce1"))
 		if o.Pause {
-			op(asm.JEq.Imm(a, net16(etherTypePause), "pause"))
+			op(asm.JEq.Imm(protocol, net16(etherTypePause), "pause"))
 		}
 		label("other")
 		say(PassedOther, "pass")
@@ -200,84 +223,90 @@ func assemble(o ProgramOptions, sockets, counters int) asm.Instructions {
 		say(PassedFragment, "pass")
 
 		label("ipv4")
-		op(asm.Add.Imm(here, 14))
 		need(20)
-		op(asm.LoadMem(a, here, 9, asm.Byte)) // protocol
-		ours := func() {
-			op(asm.JEq.Imm(a, protocolUDP, "l4"))
-			if len(o.TCPPorts) > 0 {
-				op(asm.JEq.Imm(a, protocolTCP, "l4"))
-			}
-		}
-		op(asm.JEq.Imm(a, protocolUDP, "ipv4ours"))
-		if len(o.TCPPorts) > 0 {
-			op(asm.JEq.Imm(a, protocolTCP, "ipv4ours"))
-		}
+		op(asm.LoadMem(protocol, here, 9, asm.Byte))
+		ours(protocol, "ipv4ours")
 		op(asm.Ja.Label("other"))
 		label("ipv4ours")
-		op(asm.LoadMem(b, here, 6, asm.Half))
-		op(asm.And.Imm(b, net16(0x1FFF))) // fragment offset
-		op(asm.JNE.Imm(b, 0, "fragment"))
-		op(asm.LoadMem(b, here, 0, asm.Byte))
-		op(asm.And.Imm(b, 0x0F)) // header length in words
-		op(asm.JLT.Imm(b, 5, "short"))
-		op(asm.LSh.Imm(b, 2))
-		op(asm.Add.Reg(here, b))
-		op(asm.Ja.Label("l4"))
+		op(asm.LoadMem(asm.R1, here, 6, asm.Half))
+		op(asm.And.Imm(asm.R1, net16(0x1FFF))) // fragment offset
+		op(asm.JNE.Imm(asm.R1, 0, "fragment"))
+		op(asm.LoadMem(asm.R1, here, 0, asm.Byte))
+		op(asm.And.Imm(asm.R1, 0x0F)) // header length in words
+		op(asm.Add.Imm(here, 20))
+		op(asm.JEq.Imm(asm.R1, 5, "l4"))
+		op(asm.JLT.Imm(asm.R1, 5, "short"))
+		if deep {
+			op(asm.LSh.Imm(asm.R1, 2))
+			op(asm.Add.Reg(offset, asm.R1))
+			op(asm.Mov.Reg(here, protocol)) // from here on, here is no pointer any more but the protocol
+			op(asm.Ja.Label("deepports"))
+		} else {
+			op(asm.Ja.Label("short"))
+		}
 
 		label("ipv6")
-		op(asm.Add.Imm(here, 14))
 		need(40)
-		op(asm.LoadMem(a, here, 6, asm.Byte)) // next header
+		op(asm.LoadMem(protocol, here, 6, asm.Byte)) // next header
 		op(asm.Add.Imm(here, 40))
-		for i := range extensionHeaders {
-			skip, next := fmt.Sprintf("skip%d", i), fmt.Sprintf("next%d", i)
-			ours()
-			op(asm.JEq.Imm(a, 0, skip))           // hop-by-hop options
-			op(asm.JEq.Imm(a, 43, skip))          // routing
-			op(asm.JEq.Imm(a, 60, skip))          // destination options
-			op(asm.JNE.Imm(a, 44, "other"))       // fragment
-			need(8)                               //
-			op(asm.LoadMem(b, here, 2, asm.Half)) // offset, flags
-			op(asm.And.Imm(b, net16(0xFFF8)))
-			op(asm.JNE.Imm(b, 0, "fragment6"))
-			op(asm.LoadMem(a, here, 0, asm.Byte))
-			op(asm.Add.Imm(here, 8))
-			op(asm.Ja.Label(next))
-			label(skip)
-			need(8)
-			op(asm.LoadMem(a, here, 0, asm.Byte))
-			op(asm.LoadMem(b, here, 1, asm.Byte)) // length in 8 bytes, without the first 8
-			op(asm.Add.Imm(b, 1))
-			op(asm.LSh.Imm(b, 3))
-			op(asm.Add.Reg(here, b))
-			label(next)
-		}
-		ours()
-		op(asm.Ja.Label("short")) // more extension headers than we look behind
+		ours(protocol, "l4")
+		if deep {
+			op(asm.Add.Imm(offset, 40))
+			op(asm.Mov.Reg(here, protocol))
+			for i := range extensionHeaders {
+				skip, next := fmt.Sprintf("skip%d", i), fmt.Sprintf("next%d", i)
+				op(asm.JEq.Imm(here, 0, skip))     // hop-by-hop options
+				op(asm.JEq.Imm(here, 43, skip))    // routing
+				op(asm.JEq.Imm(here, 60, skip))    // destination options
+				op(asm.JNE.Imm(here, 44, "other")) // fragment
+				load()
+				op(asm.LoadMem(here, asm.RFP, -8, asm.Byte)) // next header
+				op(asm.Add.Imm(offset, 8))
+				op(asm.LoadMem(asm.R1, asm.RFP, -8+2, asm.Half))
+				op(asm.And.Imm(asm.R1, net16(0xFFF8))) // fragment offset
+				op(asm.JEq.Imm(asm.R1, 0, next))
+				ours(here, "fragment")
+				op(asm.Ja.Label("other"))
+				label(skip)
+				load()
+				op(asm.LoadMem(here, asm.RFP, -8, asm.Byte))
+				op(asm.LoadMem(asm.R1, asm.RFP, -8+1, asm.Byte)) // length in 8 bytes, without the first 8
+				op(asm.Add.Imm(asm.R1, 1))
+				op(asm.LSh.Imm(asm.R1, 3))
+				op(asm.Add.Reg(offset, asm.R1))
+				label(next)
+				ours(here, "deepports")
+			}
+			op(asm.Ja.Label("short")) // more extension headers than we look behind
 
-		label("fragment6") // of what?
-		op(asm.LoadMem(a, here, 0, asm.Byte))
-		op(asm.JEq.Imm(a, protocolUDP, "fragment"))
-		if len(o.TCPPorts) > 0 {
-			op(asm.JEq.Imm(a, protocolTCP, "fragment"))
+			label("deepports")
+			load()
+			op(asm.Mov.Reg(protocol, here))
+			op(asm.LoadMem(port, asm.RFP, -8+2, asm.Half))
+			op(asm.LoadMem(source, asm.RFP, -8, asm.Half))
+			op(asm.Ja.Label("ports"))
+		} else {
+			for _, extension := range []int32{0, 43, 60, 44} {
+				op(asm.JEq.Imm(protocol, extension, "short"))
+			}
+			op(asm.Ja.Label("other"))
 		}
-		op(asm.Ja.Label("other"))
 
 		label("l4")
 		need(8) // all of UDP; of TCP the ports and more
-		op(asm.LoadMem(b, here, 2, asm.Half))
+		op(asm.LoadMem(port, here, 2, asm.Half))
+		op(asm.LoadMem(source, here, 0, asm.Half))
+		label("ports")
 		if len(o.TCPPorts) > 0 {
-			op(asm.JEq.Imm(a, protocolTCP, "tcp"))
+			op(asm.JEq.Imm(protocol, protocolTCP, "tcp"))
 		}
-		op(asm.JNE.Imm(b, net16(rocePort), "other"))
+		op(asm.JNE.Imm(port, net16(rocePort), "other"))
 		say(RedirectedRoCEv2, "redirect")
 		if len(o.TCPPorts) > 0 {
 			label("tcp")
-			op(asm.LoadMem(a, here, 0, asm.Half))
-			for _, port := range o.TCPPorts {
-				op(asm.JEq.Imm(a, net16(port), "tcpours"))
-				op(asm.JEq.Imm(b, net16(port), "tcpours"))
+			for _, n := range o.TCPPorts {
+				op(asm.JEq.Imm(port, net16(n), "tcpours"))
+				op(asm.JEq.Imm(source, net16(n), "tcpours"))
 			}
 			op(asm.Ja.Label("other"))
 			label("tcpours")
