@@ -71,6 +71,9 @@ func (t *Tracker) spend(c *conn, r Direction, x *extras, p *dissect.Packet, m *M
 	}
 	if b.last == 0 {
 		b.last = p.Time
+		if t.pauses.seen {
+			b.paused = t.pauses.pausedFor(&c.stream[r], p.Time)
+		}
 	} else if p.Time > b.last {
 		t.elapse(b, &c.stream[r], p.Time)
 	}
@@ -150,10 +153,10 @@ func (t *Tracker) consumesReceive(h *half) bool {
 // far as a handshake told; without, more than it can have.
 func (x *extras) readLimit(r Direction) int {
 	limit := 1 << 16
-	if n := x.neg[r]; n.Set && n.InitiatorDepth > 0 {
+	if n := &x.neg[r]; n.Set && n.InitiatorDepth > 0 {
 		limit = min(limit, n.InitiatorDepth)
 	}
-	if n := x.neg[r.Reverse()]; n.Set && n.ResponderResources > 0 {
+	if n := &x.neg[r.Reverse()]; n.Set && n.ResponderResources > 0 {
 		limit = min(limit, n.ResponderResources)
 	}
 	return limit

@@ -137,6 +137,7 @@ func (g *detail) notified(d Direction, at int64) {
 // a CNP.
 type rateMeter struct {
 	window int64  // number of the current window
+	end    int64  // its end
 	bytes  uint64 // in it
 	prev   uint64 // in the one before it
 	// A CNP whose effect is not measured yet: the window to measure, and the
@@ -155,8 +156,8 @@ const (
 )
 
 func (r *rateMeter) add(at int64, n uint64) {
-	if w := at / rateWindow; w > r.window {
-		r.turn(w)
+	if at >= r.end {
+		r.turn(at / rateWindow)
 	}
 	r.bytes += n
 }
@@ -179,12 +180,12 @@ func (r *rateMeter) turn(w int64) {
 	if w == r.window+1 {
 		r.prev = r.bytes
 	}
-	r.window, r.bytes = w, 0
+	r.window, r.end, r.bytes = w, (w+1)*rateWindow, 0
 }
 
 func (r *rateMeter) notified(at int64) {
 	w := at / rateWindow
-	if w > r.window {
+	if at >= r.end {
 		r.turn(w)
 	}
 	if r.pending == 0 && r.prev > 0 {

@@ -26,13 +26,13 @@ type latency struct {
 	rttCount uint64
 }
 
-// coarse is a histogram of times with two buckets an octave, from 64 ns to
+// coarse is a histogram of times with two buckets an octave, from 96 ns to
 // 275 s: a value is right within one part in four.
 type coarse [coarseBuckets]uint32
 
 const (
 	coarseBuckets = 64
-	coarseShift   = 6 // the first bucket's upper end is 1 << 6
+	coarseShift   = 6 // the first octave begins at 1 << 6; its first half is one with all below
 )
 
 func bucketOf(ns int64) int {
@@ -75,6 +75,8 @@ const (
 	fineMax    = 1<<36 - 1
 	fineDigits = 2
 )
+
+func newFine() *hdrhistogram.Histogram { return hdrhistogram.New(1, fineMax, fineDigits) }
 
 func (l *latency) add(ns int64, upper bool) {
 	if l.count == 0 || ns < l.min {
@@ -171,7 +173,7 @@ func (t *Tracker) histogram(c *conn, d Direction) *latency {
 	l := &latency{}
 	if t.fine < maxFine && c.flags&connProvisional == 0 {
 		t.fine++
-		l.fine = hdrhistogram.New(1, fineMax, fineDigits)
+		l.fine = newFine()
 	}
 	t.rare(c).lat[d] = l
 	return l

@@ -59,7 +59,7 @@ type memoryMap struct {
 	regions  []memoryRegion
 	refused  []Refusal
 	newest   int // region used last
-	writes   [8]openWrite
+	writes   [4]openWrite
 	at       uint8
 	overlaps uint64
 	more     bool
@@ -73,6 +73,9 @@ type memoryRegion struct {
 	latest        [numAccesses]int // range used last
 	first, newest uint64           // frames
 }
+
+// mtuShift is the logarithm of the path MTU of code 0, if there were one.
+const mtuShift = 7
 
 // openWrite is a WRITE that was begun a short while ago.
 type openWrite struct {
@@ -201,11 +204,11 @@ func (r *memoryRegion) mergeNearest(kind int) {
 func (t *Tracker) overlapping(c *conn, d Direction, mem *memoryMap, p *dissect.Packet, m *Mark) {
 	h := &c.half[d]
 	w := openWrite{rkey: p.RKey, from: p.VA, to: endOf(p.VA, uint64(p.DMALen)), last: p.PSN, used: true, frame: p.Number}
-	if mtu := h.mtuBytes(); mtu != 0 && p.DMALen > 0 {
-		w.last = p.PSN.Add(int((uint64(p.DMALen) - 1) / uint64(mtu)))
+	if h.mtu != 0 && p.DMALen > 0 {
+		w.last = p.PSN.Add(int((p.DMALen - 1) >> (mtuShift + h.mtu)))
 	}
-	for i := range mem.writes {
-		o := &mem.writes[i]
+	for i := range uint8(len(mem.writes)) { // the oldest first
+		o := &mem.writes[(mem.at+i)%uint8(len(mem.writes))]
 		if !o.used || o.rkey != w.rkey || o.from >= w.to || w.from >= o.to {
 			continue
 		}
@@ -217,7 +220,7 @@ func (t *Tracker) overlapping(c *conn, d Direction, mem *memoryMap, p *dissect.P
 		t.report(findWriteOverlap, c, d, p, m, max(o.from, w.from), min(o.to, w.to), uint64(w.rkey), o.frame)
 		break
 	}
-	mem.writes[mem.at&7] = w
+	mem.writes[mem.at%uint8(len(mem.writes))] = w
 	mem.at++
 }
 

@@ -3,7 +3,6 @@ package flows
 import (
 	"bytes"
 	"encoding/binary"
-	"math/bits"
 	"slices"
 
 	"github.com/rocescope/rocescope/dissect"
@@ -95,17 +94,20 @@ type shadowChunk struct {
 // shadowAtom is a word that atomics work on: its value, in the order of which
 // its bytes lie is the responder's affair.
 type shadowAtom struct {
-	shadowWriter
-	value    uint64
-	frame    uint64
-	done     int64
-	known    bool
-	raced    bool // several requesters work on it
-	open     int
-	expected [8]byte // what its bytes were when the first atomic came
-	expect   bool
-	writer   uint64 // frame that left them
+	shadowWriter        // of the newest answer
+	value        uint64 // that it left
+	frame        uint64
+	done         int64
+	known        bool
+	raced        bool           // several requesters work on it
+	open         []shadowWriter // without answer, in order
+	expected     [8]byte        // what its bytes were when the first atomic came
+	expect       bool
+	writer       uint64 // frame that left them
 }
+
+// maxAtomsOpen bounds the atomics without answer on one word.
+const maxAtomsOpen = 256
 
 func newShadow(limit int64) *shadow {
 	if limit <= 0 {
@@ -230,9 +232,7 @@ func (g *shadowRegion) forgetAtoms(from, to uint64) {
 	for va, a := range g.atoms {
 		if va < to && from < va+8 {
 			a.known, a.expect = false, false
-			if a.open > 0 {
-				a.raced = true
-			}
+			a.raced = a.raced || len(a.open) > 0
 		}
 	}
 }
@@ -346,17 +346,16 @@ func (s *shadow) compare(g *shadowRegion, reader shadowWriter, sent int64, va ui
 			continue
 		}
 		mine := p.data[lo : lo+n]
-		if p.allKnown(lo, lo+n) {
+		if p.allKnown(lo, lo+n) && bytes.Equal(mine, part) {
 			s.stats.Compared += uint64(n)
-			if bytes.Equal(mine, part) {
-				continue
-			}
+			continue
 		}
 		for i := range part {
 			if p.known[(lo+i)/64]>>((lo+i)&63)&1 == 0 {
 				s.stats.Unknown++
 				continue
 			}
+			s.stats.Compared++
 			if part[i] != mine[i] {
 				if !differs {
 					at, want, writer, differs = a+uint64(i), mine[i], p.chunk[lo/shadowChunkSize].frame, true
@@ -374,7 +373,7 @@ func (s *shadow) compareAtoms(g *shadowRegion, reader shadowWriter, sent int64, 
 		return 0, 0, 0, false
 	}
 	look := func(a *shadowAtom, word uint64) {
-		if differs || !a.known || a.open > 0 || word < va || word-va+8 > uint64(len(data)) {
+		if differs || !a.known || len(a.open) > 0 || word < va || word-va+8 > uint64(len(data)) {
 			return
 		}
 		if !a.leads(reader) && a.done+shadowSlack > sent {
@@ -420,7 +419,10 @@ func (s *shadow) after(t *Tracker, c *conn, d Direction, p *dissect.Packet, fram
 	case dissect.Write:
 		s.write(t, c, d, addr, p, frame, m)
 	case dissect.CompareSwap, dissect.FetchAdd:
-		if m.Bits&(MarkDuplicate|MarkRetransmission) == 0 && c.flags&connProvisional == 0 {
+		if c.flags&connProvisional != 0 || m.Bits&MarkDuplicate != 0 {
+			break
+		}
+		if _, i := t.find(&c.half[d], p.PSN); i != 0 && t.open[i].FirstPSN == p.PSN { // else answered before
 			s.atomic(t, c, d, addr, p)
 		}
 	case dissect.AtomicWrite:
@@ -532,23 +534,30 @@ func (s *shadow) atomic(t *Tracker, c *conn, d Direction, addr dissect.Addr, p *
 		a = &shadowAtom{}
 		g.atoms[p.VA] = a
 	}
-	if a.open > 0 && (a.conn != w.conn || a.dir != w.dir) {
+	at := len(a.open)
+	for at > 0 && a.open[at-1].conn == w.conn && a.open[at-1].dir == w.dir && !a.open[at-1].psn.Before(w.psn) {
+		at-- // it was missing until now, or is sent again
+	}
+	switch {
+	case at < len(a.open) && a.open[at] == w:
+		return
+	case len(a.open) == 0:
+		a.expect = false
+		switch {
+		case !a.known:
+			if !s.doubtful(t, c, d) && !g.busy(w, p.VA, endOf(p.VA, 8)) {
+				a.expected, a.writer, a.expect = g.word(w, p.Time, p.VA)
+			}
+		case !a.leads(w) && a.done+shadowSlack > p.Time:
+			a.known = false // the order of the two is not certain
+		}
+	case a.open[0].conn != w.conn, a.open[0].dir != w.dir, len(a.open) >= maxAtomsOpen:
 		a.raced = true
 	}
-	if a.open == 0 && !a.known {
-		a.expect = false
-		if !s.doubtful(t, c, d) && !g.busy(w, p.VA, endOf(p.VA, 8)) {
-			a.expected, a.writer, a.expect = g.word(w, p.Time, p.VA)
-		}
-	}
-	if a.open == 0 && a.known && !a.leads(w) && a.done+shadowSlack > p.Time {
-		a.known = false
-	}
-	known, expect := a.known, a.expect
 	g.forgetBytes(p.VA)
-	a.known, a.expect = known, expect
-	a.open++
-	a.shadowWriter = w
+	if len(a.open) < maxAtomsOpen {
+		a.open = slices.Insert(a.open, at, w)
+	}
 }
 
 // forgetBytes makes the bytes of a word unknown.
@@ -585,7 +594,9 @@ func (s *shadow) settled(t *Tracker, c *conn, d Direction, f *inflight) {
 	addr := c.end[d.Reverse()].addr
 	switch f.Op {
 	case OpWrite:
-		if g := s.region(addr, f.RKey, false); g != nil && f.Bytes > 0 {
+		if f.flags&haveStart == 0 {
+			s.forget(addr) // it went somewhere
+		} else if g := s.region(addr, f.RKey, false); g != nil && f.Bytes > 0 {
 			s.written(g, c, d, f)
 		}
 	case OpCompareSwap, OpFetchAdd:
@@ -597,17 +608,17 @@ func (s *shadow) settled(t *Tracker, c *conn, d Direction, f *inflight) {
 
 // written ends a WRITE under way.
 func (s *shadow) written(g *shadowRegion, c *conn, d Direction, f *inflight) {
-	raced := false
+	unsure := true // its answer was held, and so came before it
 	for i := range g.open {
 		if o := &g.open[i]; o.conn == c.id && o.dir == d && o.psn == f.FirstPSN {
-			raced = o.raced
+			unsure = o.raced
 			g.open[i] = g.open[len(g.open)-1]
 			g.open = g.open[:len(g.open)-1]
 			break
 		}
 	}
 	to := endOf(f.VA, f.Bytes)
-	if f.Status != StatusSuccess || raced {
+	if f.Status != StatusSuccess || unsure {
 		g.forgetRange(f.VA, to)
 		return
 	}
@@ -623,47 +634,33 @@ func (s *shadow) written(g *shadowRegion, c *conn, d Direction, f *inflight) {
 	}
 }
 
-// atomicDone takes an atomic's answer.
+// atomicDone takes an atomic's answer. It is compared only where no answer in
+// front of it is missing.
 func (s *shadow) atomicDone(t *Tracker, g *shadowRegion, c *conn, d Direction, f *inflight) {
 	a := g.atoms[f.VA]
-	if a == nil || a.open == 0 {
+	w := shadowWriter{c.id, d, f.FirstPSN}
+	at := -1
+	if a != nil {
+		at = slices.Index(a.open, w)
+	}
+	if at < 0 { // its answer was held, and so came before it
+		g.forgetRange(f.VA, endOf(f.VA, 8))
 		return
 	}
-	a.open--
+	a.open = slices.Delete(a.open, at, at+1)
 	raced := a.raced
-	if a.open == 0 {
-		a.raced = false
-	}
-	if f.Status != StatusSuccess || !f.HasOrig || raced {
+	a.raced = raced && len(a.open) > 0
+	overtaken := a.conn == w.conn && a.dir == w.dir && w.psn.Before(a.psn)
+	switch {
+	case f.Status != StatusSuccess || !f.HasOrig || raced:
 		a.known, a.expect = false, false
 		return
-	}
-	differs, want := false, byte(0)
-	at := 0
-	var got [8]byte
-	binary.LittleEndian.PutUint64(got[:], f.Orig)
-	switch {
-	case a.known:
-		s.stats.Compared += 8
-		if differs = a.value != f.Orig; differs {
-			at = bits.TrailingZeros64(a.value^f.Orig) / 8
-			want = byte(a.value >> (8 * at))
-		}
-	case a.expect:
-		s.stats.Compared += 8
-		if got != a.expected && binary.BigEndian.Uint64(a.expected[:]) != f.Orig {
-			differs = true
-			for got[at] == a.expected[at] {
-				at++
-			}
-			want, a.frame = a.expected[at], a.writer
-		}
+	case overtaken: // answered only when a later one had been
+		return
+	case at == 0 && !s.doubtful(t, c, d):
+		s.compareAtomic(t, a, c, d, f)
 	default:
 		s.stats.Unknown += 8
-	}
-	if differs {
-		s.stats.Differing++
-		t.reportAt(findReadDiffers, c, d.Reverse(), f.AnswerFrame, f.Completed, f.VA+uint64(at), uint64(want)<<8|uint64(got[at]), a.frame, uint64(f.RKey))
 	}
 	a.expect = false
 	a.value = f.Orig
@@ -673,7 +670,33 @@ func (s *shadow) atomicDone(t *Tracker, g *shadowRegion, c *conn, d Direction, f
 	case f.Orig == f.Compare:
 		a.value = f.Swap
 	}
-	a.known, a.done, a.frame = true, f.Completed, f.LastFrame
+	a.known, a.done, a.frame, a.shadowWriter = true, f.Completed, f.LastFrame, w
+}
+
+// compareAtomic compares what an atomic found with what was left there.
+func (s *shadow) compareAtomic(t *Tracker, a *shadowAtom, c *conn, d Direction, f *inflight) {
+	var got, want [8]byte
+	binary.LittleEndian.PutUint64(got[:], f.Orig)
+	frame := a.frame
+	switch {
+	case a.known:
+		binary.LittleEndian.PutUint64(want[:], a.value)
+	case a.expect && binary.BigEndian.Uint64(a.expected[:]) == f.Orig:
+		want = got
+	case a.expect:
+		want, frame = a.expected, a.writer
+	default:
+		s.stats.Unknown += 8
+		return
+	}
+	s.stats.Compared += 8
+	for i := range got {
+		if got[i] != want[i] {
+			s.stats.Differing++
+			t.reportAt(findReadDiffers, c, d.Reverse(), f.AnswerFrame, f.Completed, f.VA+uint64(i), uint64(want[i])<<8|uint64(got[i]), frame, uint64(f.RKey))
+			return
+		}
+	}
 }
 
 func (s *shadow) record() ShadowMemory {
