@@ -44,8 +44,8 @@ var predictorTable = []predictor{
 				{fewer: v.packets.multicastSent, why: "a counter of unicast leaves multicast out"},
 			}
 		},
-		ifMore:  "The capture does not cover the time between the two readings, or the tap does not see all of its packets.",
-		ifFewer: "The two readings do not cover the capture.",
+		ifMore:  "Packets of it were lost before the tap, or the capture does not cover the time between the two readings.",
+		ifFewer: "Packets of it were doubled before the tap, or the two readings do not cover the capture.",
 	},
 	{
 		names:   []string{"rcvd_pkts", "rx_vport_rdma_unicast_packets", "rx_roce_only_pkts", "RxUDP"},
@@ -62,7 +62,7 @@ var predictorTable = []predictor{
 				{fewer: v.in.RetransmittedPackets + v.out.RetransmittedPackets, why: "packets had to be sent again: of them and their answers some were lost between the tap and this host, or came when their queue pair was gone, and are dropped uncounted"},
 			}
 		},
-		ifMore:  "The capture does not have all that it got.",
+		ifMore:  "Packets were doubled behind the tap, or the capture does not have all that it got.",
 		ifFewer: "Packets were lost between the tap and the device, or dropped by it before they were counted: look at its discard counters.",
 	},
 	{
@@ -82,7 +82,10 @@ var predictorTable = []predictor{
 		about:   "requests behind a gap that were answered by a sequence NAK",
 		predict: func(v *hostView) uint64 { return v.out.NAKs[dissect.NAKSequence] },
 		slack: func(v *hostView) []slack {
-			return []slack{{more: v.out.LostBeforeTap, why: "NAKs may have been lost between this host and the tap"}}
+			return []slack{
+				{more: v.out.LostBeforeTap, why: "NAKs may have been lost between this host and the tap"},
+				{more: v.packets.badSent, why: "NAKs may be among its packets that came damaged to the tap"},
+			}
 		},
 		ifMore: "Sequence NAKs of it did not come past the tap.",
 	},

@@ -18,7 +18,7 @@ type HostTraffic struct {
 type packetCounts struct {
 	sent, received                   uint64
 	multicastSent                    uint64
-	badReceived                      uint64 // with a wrong ICRC
+	badSent, badReceived             uint64 // with a wrong ICRC, at the tap
 	marked                           uint64 // received with congestion experienced
 	cnpSent, cnpReceived             uint64
 	madsSent, madsReceived           uint64
@@ -53,6 +53,7 @@ func (t *HostTraffic) Packet(p *dissect.Packet) {
 	to := t.host(p.Dst)
 	to.received++
 	if p.ICRC == dissect.ICRCInvalid {
+		from.badSent++
 		to.badReceived++
 		return
 	}
@@ -181,6 +182,7 @@ func (p *packetCounts) add(o *packetCounts) {
 	p.sent += o.sent
 	p.received += o.received
 	p.multicastSent += o.multicastSent
+	p.badSent += o.badSent
 	p.badReceived += o.badReceived
 	p.marked += o.marked
 	p.cnpSent += o.cnpSent

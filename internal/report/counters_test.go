@@ -247,6 +247,36 @@ func TestCountersOfSoftRoCE(t *testing.T) {
 	}
 }
 
+// At both ends of a faulty wire: a machine's counters agree with the capture at its own end, or what differs is explained.
+// From the other end, loss shows that the wire alone does not tell of: that is what the comparison is for.
+func TestCountersAtTwoTaps(t *testing.T) {
+	differ := 0
+	for _, e := range testkit.TwoTapManifest(t).Pairs {
+		for _, f := range e.Files {
+			t.Run(strings.TrimSuffix(f.File, ".pcap"), func(t *testing.T) {
+				s, tally := follow(testkit.ReadCapture(t, filepath.Join(testkit.TwoTap(t), f.File)))
+				for machine, m := range map[string]testkit.Machine{e.Client.Name: e.Client, e.Server.Name: e.Server} {
+					host := slices.DeleteFunc(addressesOf(m), func(a netip.Addr) bool { return !slices.Contains(tally.order, dissect.AddrFrom(a)) })
+					c, err := NewCounters(reading("before", e.CountersBefore[machine]), reading("after", e.CountersAfter[machine]), s, tally, host)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, n := range c.List {
+						if n.Verdict != counterDiffers {
+							continue
+						}
+						differ++
+						if strings.Contains(f.File, "_tap_"+machine) {
+							t.Errorf("%s of %s: the stack says %d, predicted is %d: %s", n.Name, machine, *n.Delta, *n.Predicted, n.Why)
+						}
+					}
+				}
+			})
+		}
+	}
+	t.Logf("%d counters differ from what the other end's tap predicts", differ)
+}
+
 // countersExample are the counters of the requester of the sample whose lost WRITEs were sent again, as the stack told them.
 func countersExample(t *testing.T, o TextOptions) string {
 	t.Helper()

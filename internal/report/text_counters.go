@@ -67,7 +67,7 @@ func (t *summary) counters() {
 		tab.write(t, t.o.width(), t.o.Style)
 	}
 	if c.Missing > 0 {
-		t.paragraph("  ", fmt.Sprintf("The device counted %s that the capture does not have, so that the two do not cover the same.", Plural(c.Missing, "packet")), warning)
+		t.paragraph("  ", fmt.Sprintf("The device counted %s that the capture does not have: lost before the tap, or outside of the time of the capture.", Plural(c.Missing, "packet")), warning)
 	}
 	for _, n := range notes {
 		t.hanging(n.heading()+n.Why, "  ", "    ")
