@@ -45,7 +45,6 @@ type series struct {
 	start  int64
 	shift  uint8 // the interval is 1 << shift nanoseconds
 	points []point
-	spare  []*latencyCounts
 	open   [2]uint64 // payload bytes of open messages, by direction of the requests
 }
 
@@ -65,7 +64,7 @@ type pointDir struct {
 	rttCount, latCount      uint32
 	rttMin, rttSum          int64
 	latMax                  int64
-	lat                     *latencyCounts
+	lat                     latencyCounts // of latCount latencies
 }
 
 // firstShift makes the first interval 1024 ns.
@@ -103,7 +102,7 @@ func (s *series) double() {
 			p.slot >>= 1
 			if n > 0 && s.points[n-1].slot == p.slot {
 				for d := range p.dir {
-					s.points[n-1].dir[d].merge(&p.dir[d], s)
+					s.points[n-1].dir[d].merge(&p.dir[d])
 				}
 				continue
 			}
@@ -116,8 +115,8 @@ func (s *series) double() {
 	}
 }
 
-// merge adds what o counts; its histogram goes to the spare ones.
-func (p *pointDir) merge(o *pointDir, s *series) {
+// merge adds what o counts.
+func (p *pointDir) merge(o *pointDir) {
 	p.packets += o.packets
 	p.bytes += o.bytes
 	p.payload += o.payload
@@ -134,16 +133,10 @@ func (p *pointDir) merge(o *pointDir, s *series) {
 	p.rttSum += o.rttSum
 	p.latCount += o.latCount
 	p.latMax = max(p.latMax, o.latMax)
-	switch {
-	case o.lat == nil:
-	case p.lat == nil:
-		p.lat = o.lat
-	default:
+	if o.latCount > 0 {
 		for b, n := range o.lat {
 			p.lat.add(b, n)
 		}
-		*o.lat = latencyCounts{}
-		s.spare = append(s.spare, o.lat)
 	}
 }
 
@@ -205,13 +198,6 @@ func (s *series) settled(c *conn, d Direction, f *inflight) {
 	}
 	p.latCount++
 	p.latMax = max(p.latMax, int64(ns))
-	if p.lat == nil {
-		if n := len(s.spare); n > 0 {
-			p.lat, s.spare = s.spare[n-1], s.spare[:n-1]
-		} else {
-			p.lat = &latencyCounts{}
-		}
-	}
 	p.lat.add(bucketOf(int64(ns)), 1)
 }
 
@@ -250,12 +236,12 @@ func (p *pointDir) record() PointStream {
 	if p.rttCount > 0 {
 		r.RTT = RTT{Count: uint64(p.rttCount), Min: p.rttMin, Mean: p.rttSum / int64(p.rttCount)}
 	}
-	if p.lat != nil {
+	if p.latCount > 0 {
 		var n uint64
 		for _, k := range p.lat {
 			n += uint64(k)
 		}
-		buckets := (*[coarseBuckets]uint16)(p.lat)
+		buckets := (*[coarseBuckets]uint16)(&p.lat)
 		r.Latency = PointLatency{
 			Count: uint64(p.latCount), Max: p.latMax,
 			P50: min(quantile(buckets, n, 0.50), p.latMax), P99: min(quantile(buckets, n, 0.99), p.latMax),

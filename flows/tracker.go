@@ -72,16 +72,21 @@ type Tracker struct {
 	evicted   uint64
 	now       int64 // newest time stamp
 	batch     [lookahead]lookup
+	touched   uint64
 }
 
 // lookahead is how many packets are looked up before the first of them is
 // tracked, so that their cache misses overlap.
 const lookahead = 32
 
+// touchFrom is how many connections are more than a processor's cache holds.
+const touchFrom = 2048
+
 type lookup struct {
-	key  streamKey
-	hash uint64
-	ok   bool
+	key   streamKey
+	hash  uint64
+	guess streamRef // the first slot of its hash
+	ok    bool
 }
 
 const chunkBits = 10
@@ -122,8 +127,8 @@ func (t *Tracker) Track(b *Batch) {
 		for i := lo; i < hi; i++ {
 			t.prepare(&b.Packets[i], &t.batch[i-lo])
 		}
-		for i := lo; i < hi; i++ {
-			t.touch(&t.batch[i-lo])
+		if t.live > touchFrom {
+			t.touch(t.batch[:hi-lo])
 		}
 		for i := lo; i < hi; i++ {
 			b.Marks[i] = Mark{}
@@ -145,14 +150,37 @@ func (t *Tracker) prepare(p *dissect.Packet, l *lookup) {
 	l.hash = t.idx.hash(&l.key)
 }
 
-// touch brings the index slot and the connection into the cache.
-func (t *Tracker) touch(l *lookup) {
-	if !l.ok {
-		return
+// touch brings what the packets of a batch need into the cache: index slots,
+// connections, open messages, one kind after the other, so that the waits of
+// all packets overlap. It may look at the wrong connection where the index has
+// collisions. What it reads goes into a field, lest the compiler leave it out.
+func (t *Tracker) touch(batch []lookup) {
+	mask, sum := uint64(len(t.idx.slots)-1), uint64(0)
+	for i := range batch {
+		if l := &batch[i]; l.ok {
+			l.guess = t.idx.slots[l.hash&mask]
+		} else {
+			l.guess = 0
+		}
 	}
-	if r := t.idx.slots[l.hash&uint64(len(t.idx.slots)-1)]; r > deletedRef {
-		_ = t.conn(r.slot()).flags
+	for i := range batch {
+		if r := batch[i].guess; r > deletedRef {
+			c := t.conn(r.slot())
+			sum += uint64(c.flags) + uint64(c.half[0].next) + uint64(c.half[1].next) + c.stream[0].packets + c.stream[1].packets + c.firstNum
+		}
 	}
+	for i := range batch {
+		if r := batch[i].guess; r > deletedRef {
+			c := t.conn(r.slot())
+			for d := range c.half {
+				if tail := c.half[d].tail; tail != 0 {
+					f := &t.open[tail]
+					sum += uint64(f.end) + uint64(f.FirstPSN) + f.Seen
+				}
+			}
+		}
+	}
+	t.touched = sum
 }
 
 func (t *Tracker) packet(p *dissect.Packet, frame []byte, m *Mark, l *lookup) {
