@@ -53,7 +53,7 @@ func (p *Program) attach(name string, mode AttachMode) (*Attachment, error) {
 	switch {
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EEXIST):
 		e.Kind, e.Hint = ErrBusy, "another XDP program is attached: ip link show "+name+" names it, ip link set "+name+" xdp off removes it if it has no link"
-	case errors.Is(err, unix.ERANGE), errors.Is(err, unix.EINVAL) && iface.MTU > 1500, errors.Is(err, unix.EOPNOTSUPP) && iface.MTU > 3500:
+	case errors.Is(err, unix.ERANGE):
 		e.Kind = ErrFrameSize
 		e.Hint = fmt.Sprintf("the MTU of %d is more than this driver takes with XDP", iface.MTU)
 		if p.options.NoFrags || HaveFrags() != nil {
@@ -65,6 +65,8 @@ func (p *Program) attach(name string, mode AttachMode) (*Attachment, error) {
 		e.Kind, e.Hint = ErrNotSupported, "attach in generic mode"
 	case errors.Is(err, unix.EINVAL) && haveXDPLink() != nil:
 		e.Err = haveXDPLink()
+	case errors.Is(err, unix.EINVAL):
+		e.Hint = fmt.Sprintf("drivers say so where the MTU (%d) is too large for XDP, or offloads or the number of queues stand in its way: the kernel's log may tell", iface.MTU)
 	default:
 		return nil, failure(op, name, err, "CAP_NET_ADMIN", "CAP_BPF")
 	}

@@ -287,8 +287,9 @@ func TestTxBudget(t *testing.T) {
 		s.Queue(descs)
 	}
 	more, err := s.Kick()
-	if left := s.TX.Pending(); err != nil || !more || left != 88 || s.Info().TxBudget != 512 {
-		t.Errorf("after one kick of 600 with a budget of 512: more %v, %d left, %v", more, left, err)
+	// On a busy machine the far end's half runs later, and the socket's buffer limit may stop the kernel before the budget does.
+	if sent := 600 - s.TX.Pending(); err != nil || !more || sent <= 32 || sent > 512 || s.Info().TxBudget != 512 {
+		t.Errorf("after one kick of 600 with a budget of 512: more %v, %d sent, %v", more, sent, err)
 	}
 	if x := stats(t, s); x.TxAgain != 1 {
 		t.Errorf("%+v", x)
