@@ -28,6 +28,13 @@ func FuzzReader(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
+	for _, name := range []string{"atomics", "cm_rejected", "cm_rping_ipv6"} { // the small ones of the samples
+		seed, err := os.ReadFile(filepath.Join("samples", name+".pcap"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(seed)
+	}
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := filepath.Join(dir, "trace")

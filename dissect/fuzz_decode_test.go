@@ -1,8 +1,15 @@
 package dissect
 
 import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/google/gopacket/pcapgo"
 )
 
 // FuzzDecode: whatever the bytes are, nothing panics, what the packet says lies
@@ -23,6 +30,9 @@ func FuzzDecode(f *testing.F) {
 	for a := CMAttrREQ; a <= CMAttrAPR; a++ {
 		f.Add(uint16(LinkEthernet), cmFrame(a), uint16(0))
 		f.Add(uint16(LinkEthernet), cmFrame(a)[:120], uint16(202))
+	}
+	for _, frame := range sampleFrames(f) {
+		f.Add(uint16(LinkEthernet), frame, uint16(0))
 	}
 	f.Add(uint16(LinkEthernet), ether(0x8808, make([]byte, 46)), uint16(0))
 	f.Add(uint16(LinkRaw), ip4(6, 0, nil, make([]byte, 20)), uint16(0))
@@ -61,6 +71,47 @@ func FuzzDecode(f *testing.F) {
 			t.Fatal("decoding again gives another packet")
 		}
 	})
+}
+
+// sampleFrames are frames of the sample captures: the first of each opcode and
+// of each other kind, in each capture.
+func sampleFrames(t testing.TB) (frames [][]byte) {
+	t.Helper()
+	files, err := filepath.Glob("../captures/samples/*.pcap")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no samples: %v", err)
+	}
+	type kind struct {
+		proto  Protocol
+		layers LayerSet
+		opcode Opcode
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := pcapgo.NewReader(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[kind]bool{}
+		for {
+			frame, _, err := r.ReadPacketData()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := decoded(LinkEthernet, frame)
+			if k := (kind{p.Proto, p.Layers(), p.Opcode}); !seen[k] {
+				seen[k] = true
+				frames = append(frames, frame)
+			}
+		}
+	}
+	return frames
 }
 
 // checkConsistent holds what the parts of a packet say of each other.
@@ -110,6 +161,11 @@ func checkConsistent(t testing.TB, p *Packet, frame []byte) {
 // FuzzCM: no management datagram makes a view, a field or a name panic, and
 // what is read from a cut one is what is read from the whole.
 func FuzzCM(f *testing.F) {
+	for _, frame := range sampleFrames(f) {
+		if p := decoded(LinkEthernet, frame); p.Has(LayerMAD) {
+			f.Add(p.Payload(frame), uint16(madSize))
+		}
+	}
 	for a := CMAttrREQ; a <= CMAttrAPR; a++ {
 		m := cmFrame(a)[madAt : madAt+madSize]
 		f.Add(m, uint16(madSize))
