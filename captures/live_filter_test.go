@@ -192,7 +192,7 @@ func FuzzFilter(f *testing.F) {
 		if err == nil && len(code) == 0 {
 			t.Fatal("no code and no error")
 		}
-		if err != nil && strings.Contains(fmt.Sprint(err), "%!") {
+		if err != nil && strings.Contains(fmt.Sprint(err), "%!") && !strings.Contains(s, "%!") { // a sentence that lacks its argument
 			t.Fatal(err)
 		}
 	})
