@@ -49,15 +49,19 @@
 // thread (runtime.LockOSThread): Kick enters the kernel without telling Go's scheduler, for up to a millisecond or so with
 // a large budget.
 //
-// # Pitfalls, each of them measured
+// # Pitfalls
 //
 //   - A completion is not a delivery. It says that the kernel is done with the chunk. A virtual link whose far end is too
 //     slow drops frames that were completed: the kernel says so by EBUSY, which is counted in [Stats.TxRefused], and a frame
 //     longer than the MTU is dropped in the same way. Tests count at the receiver.
 //   - In copy mode one Kick handles 32 descriptors, and then returns with more to do; [Options.TxBudget] raises that.
+//     In copy mode the socket's send buffer (SO_SNDBUF) also limits what is on its way; Kick then says that there is more.
 //   - The rings' size, not speed, decides whether a busy machine loses frames: use 16384 descriptors to receive.
 //   - One queue is one socket. A NIC spreads flows over its queues, so that a capture needs a socket on each.
 //   - An interface that vanishes wakes nobody who sleeps in poll(2); Wait looks from time to time and returns [ErrGone].
 //   - A NIC that strips VLAN tags does so before XDP, and the tag is then nowhere (see [Features.RxVLANStripped]).
+//   - A descriptor that the kernel cannot use ends that Kick, is completed like a sent one, and counts in [Stats.TxInvalid]:
+//     keep chunks' bounds.
+//   - Once everything is open, privileges can be dropped: sending, receiving, counters (Linux 5.19) and Close need none.
 //   - A queue is free again a moment after the socket that had it was closed: Open tries for a tenth of a second.
 package xsk

@@ -431,6 +431,38 @@ func TestPrivileges(t *testing.T) {
 	counters(t, p)
 }
 
+// TestPrivilegesDropped: once everything is open, nothing more is needed to send, receive, read counters and let go.
+func TestPrivilegesDropped(t *testing.T) {
+	w := newWire(t, 9000, 1)
+	t.Cleanup(func() { // after what is cleaned up by what follows
+		if attached(t, w) != 0 {
+			t.Error("the program stays attached")
+		}
+	})
+	p := attachProgram(t, right, ProgramOptions{}, AttachNative)
+	rx := receiver(t, p, Options{Interface: right, RX: 64, MultiBuffer: true})
+	tx := openSocket(t, Options{Interface: left, TX: 64, MultiBuffer: true})
+	if err := capabilities(); err != nil {
+		t.Fatal(err)
+	}
+	chunks, _ := tx.UMEM().Take(2)
+	tx.Queue(place(tx.UMEM(), chunks, frameOptions{length: 4198}.build(nil)))
+	if done, err := tx.Drain(time.Second); !done || err != nil {
+		t.Error(done, err)
+	}
+	if got := collect(t, rx, 1, func([]byte) {}); got != 1 {
+		t.Errorf("received %d", got)
+	}
+	if s := stats(t, rx); s.RxPackets != 1 {
+		t.Errorf("%+v", s)
+	}
+	if c, err := p.Counters(); kernelBefore(release(), 5, 19) {
+		t.Logf("before 5.19 counters take CAP_BPF: %v", err)
+	} else if err != nil || c[RedirectedRoCEv2] != 1 {
+		t.Errorf("%v, %v", c, err)
+	}
+}
+
 // TestMemlock: a UMEM counts against RLIMIT_MEMLOCK, and the error says so.
 func TestMemlock(t *testing.T) {
 	if os.Geteuid() != 0 {
