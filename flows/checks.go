@@ -297,7 +297,7 @@ var checks = [numFindings]Check{
 		ID: "timeout", Severity: Warning, Title: "Requests were sent again behind silence",
 		Explain: "No answer came, so the requester's ACK timer ran out and it went back. The request, or its answer, was lost; which of them, the capture does not tell.",
 		Rule:    "IBA Vol 1, 9.7.6.1.3 (local ACK time-out, 4.096 µs × 2^n)",
-		Try:     "Look whether the peer's queue pair is still there and in RTR or RTS, and whether packets reach it at all: a wrong GID index, VLAN or MTU looks like this.",
+		Try:     "If the resend was answered, a request or an answer was lost: look for drops both ways. If nothing ever answers, look whether the peer's queue pair is there and in RTR or RTS, and whether packets reach it: a wrong GID index, VLAN or MTU looks like this.",
 		text: func(f *Finding) string {
 			return fmt.Sprintf("%s (first: from PSN %s after %v)", plural(int(f.Count), "time-out", "time-outs"), psnText(f.Args[0]), roundDuration(int64(f.Args[1])))
 		},
