@@ -25,8 +25,7 @@ const (
 )
 
 // Complete tells how the beginning of a filter may go on: the names of fields,
-// the operators behind one, and the words of its values. Shells and the filter
-// line of the TUI show it.
+// the operators behind one, and the words of its values.
 func Complete(prefix string) []Completion {
 	if len(prefix) > maxSource {
 		return nil
