@@ -74,9 +74,6 @@ type memoryRegion struct {
 	first, newest uint64           // frames
 }
 
-// mtuShift is the logarithm of the path MTU of code 0, if there were one.
-const mtuShift = 7
-
 // openWrite is a WRITE that was begun a short while ago.
 type openWrite struct {
 	rkey     uint32
@@ -204,8 +201,8 @@ func (r *memoryRegion) mergeNearest(kind int) {
 func (t *Tracker) overlapping(c *conn, d Direction, mem *memoryMap, p *dissect.Packet, m *Mark) {
 	h := &c.half[d]
 	w := openWrite{rkey: p.RKey, from: p.VA, to: endOf(p.VA, uint64(p.DMALen)), last: p.PSN, used: true, frame: p.Number}
-	if h.mtu != 0 && p.DMALen > 0 {
-		w.last = p.PSN.Add(int((p.DMALen - 1) >> (mtuShift + h.mtu)))
+	if mtu := uint32(h.mtuBytes()); mtu != 0 && p.DMALen > 0 {
+		w.last = p.PSN.Add(int((p.DMALen - 1) / mtu))
 	}
 	for i := range uint8(len(mem.writes)) { // the oldest first
 		o := &mem.writes[(mem.at+i)%uint8(len(mem.writes))]
@@ -217,6 +214,9 @@ func (t *Tracker) overlapping(c *conn, d Direction, mem *memoryMap, p *dissect.P
 			continue
 		}
 		mem.overlaps++
+		if o.from == w.from && o.to == w.to {
+			break // a buffer that is written over and over: benchmarks do
+		}
 		t.report(findWriteOverlap, c, d, p, m, max(o.from, w.from), min(o.to, w.to), uint64(w.rkey), o.frame)
 		break
 	}
