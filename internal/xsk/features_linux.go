@@ -23,17 +23,17 @@ import (
 // Kernel features, each tried once on the loopback interface, where nothing is disturbed. An answer that is not conclusive
 // is not kept.
 var (
-	haveMultiBuffer = once("multi-buffer", "6.6", trial{flags: unix.XDP_COPY | unix.XDP_USE_SG}.bind)
-	haveNeedWakeup  = once("need-wakeup", "5.4", trial{flags: unix.XDP_COPY | unix.XDP_USE_NEED_WAKEUP}.bind)
-	haveTxBudget    = once("transmit budget", "6.17", trial{budget: 64}.bind)
-	haveTxMetadata  = once("transmit metadata", "6.8", trial{metadata: true}.bind)
+	haveMultiBuffer = once("multi-buffer", "6.6", trial{flags: unix.XDP_COPY | unix.XDP_USE_SG}.bind, "CAP_NET_RAW")
+	haveNeedWakeup  = once("need-wakeup", "5.4", trial{flags: unix.XDP_COPY | unix.XDP_USE_NEED_WAKEUP}.bind, "CAP_NET_RAW")
+	haveTxBudget    = once("transmit budget", "6.17", trial{budget: 64}.bind, "CAP_NET_RAW")
+	haveTxMetadata  = once("transmit metadata", "6.8", trial{metadata: true}.bind, "CAP_NET_RAW")
 	haveFrags       = once("fragment-aware XDP programs", "5.18", func() error {
 		p, err := passAll(unix.BPF_F_XDP_HAS_FRAGS)
 		if err != nil {
 			return err
 		}
 		return p.Close()
-	})
+	}, "CAP_BPF", "CAP_NET_ADMIN")
 )
 
 // HaveMultiBuffer says whether frames may take several descriptors.
@@ -60,7 +60,7 @@ func haveXDPLink() error {
 }
 
 // once keeps the answer of try, which says that the kernel does not know something by EINVAL, ENOPROTOOPT or the like.
-func once(feature, since string, try func() error) func() error {
+func once(feature, since string, try func() error, capabilities ...string) func() error {
 	var mu sync.Mutex
 	var known bool
 	var answer error
@@ -76,7 +76,7 @@ func once(feature, since string, try func() error) func() error {
 		case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOPROTOOPT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.E2BIG):
 			err = &UnsupportedError{Feature: feature, Since: since}
 		default: // not an answer: it is asked again
-			return failure("probe "+feature, "", err, "CAP_NET_RAW", "CAP_BPF", "CAP_NET_ADMIN")
+			return failure("probe "+feature, "", err, capabilities...)
 		}
 		known, answer = true, err
 		return answer

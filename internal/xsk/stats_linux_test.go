@@ -253,10 +253,10 @@ func TestSharedUMEM(t *testing.T) {
 
 // TestNeedWakeup: in copy mode the kernel always wants to be kicked, and says so where it was asked to.
 func TestNeedWakeup(t *testing.T) {
+	newWire(t, 1500, 1)
 	if err := HaveNeedWakeup(); err != nil {
 		t.Skip(err)
 	}
-	newWire(t, 1500, 1)
 	s := openSocket(t, Options{Interface: left, TX: 64, RX: 64})
 	if !s.Info().NeedWakeup || !s.TX.NeedWakeup() {
 		t.Errorf("asked for: %v, says: %v", s.Info().NeedWakeup, s.TX.NeedWakeup())
@@ -297,13 +297,13 @@ func TestTxBudget(t *testing.T) {
 }
 
 func TestTxTimestamp(t *testing.T) {
+	newWire(t, 1500, 1)
 	if err := HaveTxMetadata(); err != nil {
 		t.Skip(err)
 	}
 	if n := unsafe.Sizeof(TxMetadata{}); n != 24 {
 		t.Fatalf("TxMetadata has %d bytes", n)
 	}
-	newWire(t, 1500, 1)
 	u := newTestUMEM(t, UMEMOptions{Chunks: 64, TxMetadata: true})
 	s := openSocket(t, Options{Interface: left, UMEM: u, TX: 64})
 	chunks, _ := u.Take(1)
