@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rocescope/rocescope/internal/filter"
 	"github.com/rocescope/rocescope/internal/version"
 )
 
@@ -326,7 +327,7 @@ func flagError(cmd *cobra.Command, err error) error {
 func nearest(word string, known []string) string {
 	best, bestDistance := "", len(word)/3+2
 	for _, k := range known {
-		d := editDistance(strings.ToLower(word), strings.ToLower(k))
+		d := filter.Distance(strings.ToLower(word), strings.ToLower(k), bestDistance)
 		if len(word) >= 2 && strings.HasPrefix(k, word) {
 			d = min(d, 1)
 		}
@@ -335,28 +336,4 @@ func nearest(word string, known []string) string {
 		}
 	}
 	return best
-}
-
-// editDistance counts the letters to insert, remove, replace or swap with their neighbour.
-func editDistance(a, b string) int {
-	var before, above []int
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		before, above, row = above, row, make([]int, len(b)+1)
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(above[j]+1, row[j-1]+1, above[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-	}
-	return row[len(b)]
 }

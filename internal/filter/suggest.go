@@ -29,7 +29,7 @@ func suggest(word string, candidates []string) []string {
 	var found []string
 	var dist []int
 	for _, c := range candidates {
-		d := distance(word, strings.ToLower(c), limit)
+		d := Distance(word, strings.ToLower(c), limit)
 		if d > limit {
 			continue
 		}
@@ -51,9 +51,10 @@ func suggest(word string, candidates []string) []string {
 	return found
 }
 
-// distance counts the letters to insert, remove, replace or exchange with
-// their neighbour; counts beyond limit are given as limit+1.
-func distance(a, b string, limit int) int {
+// Distance tells how far a mistyped word is from another: it counts the letters
+// to insert, remove, replace or exchange with their neighbour; counts beyond
+// limit are given as limit+1.
+func Distance(a, b string, limit int) int {
 	if len(a)-len(b) > limit || len(b)-len(a) > limit {
 		return limit + 1
 	}
