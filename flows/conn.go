@@ -56,7 +56,7 @@ type half struct {
 	index     uint32      // messages begun
 	head      uint32      // oldest open message in Tracker.open; 0 = none
 	tail      uint32
-	sending   uint32         // the message that is not yet sent whole
+	others    uint32         // counters of operations beside its stream's first, in Tracker.others
 	msn       dissect.MSN    // when nothing was open last
 	msnIndex  uint32         // index then
 	prevOp    dissect.Opcode // of the newest request in order

@@ -86,9 +86,6 @@ func (t *Tracker) drop(h *half, prev, i uint32) {
 	if h.tail == i {
 		h.tail = prev
 	}
-	if h.sending == i {
-		h.sending = 0
-	}
 	if f.needsAnswer() && h.depth > 0 {
 		h.depth--
 	}
@@ -128,33 +125,7 @@ func (t *Tracker) settleMessage(c *conn, d Direction, prev, i uint32, status Sta
 
 // account adds a settled message to its stream's counters.
 func (t *Tracker) account(c *conn, d Direction, f *inflight) {
-	s := &c.stream[d]
-	done := f.Status == StatusSuccess || f.Status == StatusSent
-	if f.Flags&(dissect.WithImm|dissect.WithInv) == 0 && !f.Status.Failed() && (s.flags&streamOp == 0 || s.op == f.Op) {
-		s.flags |= streamOp
-		s.op = f.Op
-		s.messages++
-		s.msgBytes += f.Bytes
-		if done {
-			s.completed++
-		}
-	} else {
-		m := &t.rare(c).count(d).Messages[f.Op]
-		m.Count++
-		m.Bytes += f.Bytes
-		switch {
-		case f.Status.Failed():
-			m.Failed++
-		case done:
-			m.Completed++
-		}
-		if f.Flags&dissect.WithImm != 0 {
-			m.Imm++
-		}
-		if f.Flags&dissect.WithInv != 0 {
-			m.Inv++
-		}
-	}
+	t.count(c, d, f)
 	if d, ok := f.Latency(); ok && f.Status == StatusSuccess {
 		t.recordLatency(c, f.Direction, int64(d), f.Coalesced)
 	}

@@ -191,6 +191,9 @@ func (t *Tracker) checkMSN(c *conn, r Direction, p *dissect.Packet, m *Mark) {
 // clean reports whether a requester's messages are all known whole: no request
 // is missing, none was refused.
 func (t *Tracker) clean(c *conn, r Direction) bool {
+	if c.half[r].flags&(halfDead|halfMidStart) != 0 {
+		return false
+	}
 	x := t.extrasOf(c)
-	return x == nil || len(x.gaps[r]) == 0 && x.count(r).CaptureLost == 0 && c.half[r].flags&(halfDead|halfMidStart) == 0
+	return x == nil || len(x.gaps[r]) == 0 && (x.counters[r] == nil || x.counters[r].CaptureLost == 0)
 }

@@ -78,17 +78,7 @@ func (t *Tracker) streamRecord(c *conn, d Direction) Stream {
 	}
 	r.Packets, r.Bytes, r.PayloadBytes = s.packets, s.bytes, s.payload
 	r.Acks = uint64(s.acks)
-	if s.flags&streamOp != 0 {
-		m := &r.Messages[s.op]
-		m.Count += uint64(s.messages)
-		m.Bytes += s.msgBytes
-		m.Completed += uint64(s.completed)
-	}
-	for i := c.half[d].head; i != 0; i = t.open[i].next { // not yet settled
-		m := &r.Messages[t.open[i].Op]
-		m.Count++
-		m.Bytes += t.open[i].Bytes
-	}
+	t.messageCounts(c, d, &r.Messages)
 	if s.class != 0 { // else there were CNPs at most
 		r.DSCP = append([]uint8{s.dscp}, r.DSCP...)
 		r.SrcPorts++

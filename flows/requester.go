@@ -265,7 +265,6 @@ func (t *Tracker) joinParts(c *conn, d Direction, i uint32) {
 
 // sent adds a packet that is seen for the first time to its message.
 func (t *Tracker) sent(c *conn, d Direction, i uint32, p *dissect.Packet, m *Mark) {
-	h := &c.half[d]
 	f := &t.open[i]
 	op := p.Op()
 	m.Bits |= MarkMessage
@@ -292,7 +291,6 @@ func (t *Tracker) sent(c *conn, d Direction, i uint32, p *dissect.Packet, m *Mar
 		if op.Has(dissect.LayerAtomicETH) {
 			f.VA, f.RKey, f.Swap, f.Compare, f.Bytes = p.VA, p.RKey, p.Swap, p.Compare, 8
 		}
-		h.sending = i
 	}
 	if f.Op == OpSend || f.Op == OpWrite && f.flags&haveStart == 0 {
 		f.Bytes += n
@@ -305,9 +303,6 @@ func (t *Tracker) sent(c *conn, d Direction, i uint32, p *dissect.Packet, m *Mar
 	}
 	if op.Ends() {
 		f.flags |= haveEnd
-		if h.sending == i {
-			h.sending = 0
-		}
 		t.checkLength(c, d, f, p, m)
 	}
 }

@@ -22,8 +22,8 @@ func (t *Tracker) settleChecks(c *conn) {
 		}
 		t.checkStorm(c, d)
 		t.checkSilence(c, d)
-		if f := h.sending; f != 0 && t.now-t.open[f].LastSent > stallTime && c.transport != dissect.UD {
-			o := &t.open[f]
+		o := &t.open[h.tail]
+		if h.tail != 0 && o.flags&(haveStart|haveEnd) == haveStart && t.now-o.LastSent > stallTime && c.transport != dissect.UD {
 			t.reportAt(findOpenMessage, c, d, o.LastFrame, o.LastSent, uint64(o.FirstPSN), o.Seen, o.Bytes, uint64(t.now-o.LastSent))
 		}
 	}

@@ -13,6 +13,7 @@ func (t *Tracker) reset(c *conn) {
 		for h.head != 0 {
 			t.drop(h, 0, h.head)
 		}
+		t.dropOthers(h)
 	}
 	t.dropExtras(c)
 }

@@ -43,6 +43,8 @@ type Tracker struct {
 	open   []inflight // open[0] is not used
 	openFree,
 	openLive uint32
+	others     []plainCount // others[0] is not used
+	othersFree uint32
 	extras     []*extras // extras[0] is not used
 	extrasFree []uint32
 	reasons    reasonSet
@@ -104,7 +106,7 @@ func New(opt Options) *Tracker {
 	}
 	t := &Tracker{
 		opt: opt, idx: newIndex(),
-		open: make([]inflight, 1), extras: make([]*extras, 1),
+		open: make([]inflight, 1), others: make([]plainCount, 1), extras: make([]*extras, 1),
 		groups:      map[hostPair]*group{},
 		ways:        map[way]bool{},
 		handshakes:  newHandshakes(handshakeLimits{}),
@@ -173,9 +175,9 @@ func (t *Tracker) touch(batch []lookup) {
 		if r := batch[i].guess; r > deletedRef {
 			c := t.conn(r.slot())
 			for d := range c.half {
-				if tail := c.half[d].tail; tail != 0 {
-					f := &t.open[tail]
-					sum += uint64(f.end) + uint64(f.FirstPSN) + f.Seen
+				if h := &c.half[d]; h.head != 0 {
+					f, g := &t.open[h.head], &t.open[h.tail]
+					sum += f.Seen + uint64(f.end) + g.Seen + uint64(g.end)
 				}
 			}
 		}

@@ -42,6 +42,14 @@ func runFile(t *testing.T, path string, verbose bool) {
 			b.Data[i] = fr[i].Data
 		}
 		tr.Track(&flows.Batch{Packets: b.Packets[:n], Data: b.Data[:n], Marks: b.Marks[:n]})
+		if verbose {
+			for i := 0; i < n; i++ {
+				p := &b.Packets[i]
+				if p.Has(dissect.LayerBTH) {
+					fmt.Printf("   f%d %v op%02x psn %x icrc %v marks %b conn %d msg %d round %d\n", p.Number, p.Src, p.Opcode, uint32(p.PSN), p.ICRC, b.Marks[i].Bits, b.Marks[i].Conn, b.Marks[i].Message, b.Marks[i].Round)
+				}
+			}
+		}
 		if err == io.EOF {
 			break
 		}
@@ -54,7 +62,7 @@ func runFile(t *testing.T, path string, verbose bool) {
 	fmt.Printf("== %s: %d packets icrc %v msgs %d\n", filepath.Base(path), s.Packets, s.ICRC, nm)
 	for i := range s.Connections {
 		c := &s.Connections[i]
-		fmt.Printf("  %d %v %v/%x -> %v/%x by %v (%s) st %v %v psn %x %x mtu %d\n", c.ID, c.Transport, c.A.Addr, c.A.QPN, c.B.Addr, c.B.QPN, c.Evidence, c.Why, c.A.State, c.B.State, c.A.FirstPSN, c.B.FirstPSN, c.A.PathMTU)
+		fmt.Printf("  tap %v %d %v %v/%x -> %v/%x by %v (%s) st %v %v psn %x %x mtu %d\n", c.Tap, c.ID, c.Transport, c.A.Addr, c.A.QPN, c.B.Addr, c.B.QPN, c.Evidence, c.Why, c.A.State, c.B.State, c.A.FirstPSN, c.B.FirstPSN, c.A.PathMTU)
 		for d := range c.Streams {
 			st := &c.Streams[d]
 			if st.Packets == 0 {
