@@ -40,9 +40,11 @@ const (
 // optionNames names options in messages.
 var optionNames = map[uint32][]string{
 	blockSHB: {2: "shb_hardware", 3: "shb_os", 4: "shb_userappl"},
-	blockIDB: {2: "if_name", 3: "if_description", 4: "if_IPv4addr", 5: "if_IPv6addr", 6: "if_MACaddr", 7: "if_EUIaddr",
+	blockIDB: {
+		2: "if_name", 3: "if_description", 4: "if_IPv4addr", 5: "if_IPv6addr", 6: "if_MACaddr", 7: "if_EUIaddr",
 		8: "if_speed", 9: "if_tsresol", 10: "if_tzone", 11: "if_filter", 12: "if_os", 13: "if_fcslen", 14: "if_tsoffset",
-		15: "if_hardware", 16: "if_txspeed", 17: "if_rxspeed"},
+		15: "if_hardware", 16: "if_txspeed", 17: "if_rxspeed",
+	},
 	blockEPB: {2: "epb_flags", 3: "epb_hash", 4: "epb_dropcount", 5: "epb_packetid", 6: "epb_queue", 7: "epb_verdict"},
 	blockISB: {2: "isb_starttime", 3: "isb_endtime", 4: "isb_ifrecv", 5: "isb_ifdrop", 6: "isb_filteraccept", 7: "isb_osdrop", 8: "isb_usrdeliv"},
 }

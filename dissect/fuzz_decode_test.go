@@ -126,7 +126,7 @@ func checkConsistent(t testing.TB, p *Packet, frame []byte) {
 			t.Fatalf("%v at %d of %d bytes is not whole", l, p.Offset(l), len(frame))
 		}
 	}
-	if p.Has(LayerBTH) && BTH(p.BTH(frame)).Opcode() != p.Opcode {
+	if p.Has(LayerBTH) && p.BTH(frame).Opcode() != p.Opcode {
 		t.Fatal("the opcode is not the frame's")
 	}
 	if p.IsTransport() {

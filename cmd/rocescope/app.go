@@ -147,7 +147,6 @@ func (s styles) paint(code, text string) string {
 func (s styles) bold(text string) string    { return s.paint("1", text) }
 func (s styles) dim(text string) string     { return s.paint("2", text) }
 func (s styles) bad(text string) string     { return s.paint("31", text) }
-func (s styles) good(text string) string    { return s.paint("32", text) }
 func (s styles) warning(text string) string { return s.paint("33", text) }
 func (s styles) note(text string) string    { return s.paint("36", text) }
 
