@@ -30,6 +30,7 @@ const (
 	connSeeking                           // its other side is still looked for
 	connDoubted                           // its pair was inferred, and does not hold
 	connDetail                            // its extras have details
+	connGhosts                            // its extras have had a ghost
 )
 
 // endpoint is one queue pair. A connection whose other side is not known has

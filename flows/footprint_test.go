@@ -11,7 +11,8 @@ import (
 )
 
 // TestIdleConnectionIsSmall holds a healthy connection that rests to the budget of 400 bytes all in: index, both streams,
-// counters. Its pair was inferred; it is not among the first, which have histograms and details.
+// counters of one operation. Each further operation of a stream has 24 bytes more; this traffic has three, all of one
+// requester. Its pair was inferred; it is not among the first, which have histograms and details.
 func TestIdleConnectionIsSmall(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	const few, many = 40_000, 140_000
@@ -38,8 +39,8 @@ func TestIdleConnectionIsSmall(t *testing.T) {
 	before := establish(few)
 	each := float64(establish(many)-before) / (many - few)
 	t.Logf("%.0f bytes", each)
-	if each > 400 {
-		t.Errorf("an idle connection takes %.0f bytes, the budget is 400", each)
+	if budget := 400.0 + 2*24; each > budget {
+		t.Errorf("an idle connection takes %.0f bytes, the budget is %.0f", each, budget)
 	}
 	if n := len(tracker.Snapshot().Connections); n != many {
 		t.Errorf("%d connections of %d", n, many)

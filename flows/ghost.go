@@ -19,6 +19,7 @@ func (t *Tracker) ghost(c *conn, r Direction, p *dissect.Packet, m *Mark) {
 	x := t.rare(c)
 	if x.ghosts[r] == nil {
 		x.ghosts[r] = &ghost{}
+		c.flags |= connGhosts
 	}
 	g := x.ghosts[r]
 	if g.active && p.Time-g.packet.Time > reorderWindow {
@@ -36,8 +37,11 @@ func (t *Tracker) countGhost(c *conn, r Direction, g *ghost) {
 }
 
 func (t *Tracker) ghostsPending(c *conn, r Direction) bool {
-	x := t.extrasOf(c)
-	return x != nil && x.ghosts[r] != nil && x.ghosts[r].active
+	if c.flags&connGhosts == 0 {
+		return false
+	}
+	g := t.extras[c.extras].ghosts[r]
+	return g != nil && g.active
 }
 
 // answerGhosts looks at the held answer again when a request came.
