@@ -92,7 +92,7 @@ func reading(b *bench) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	total := b.packets + 6*segments.Connections
+	total := b.packets + opening*segments.Connections
 	ours := func(opts ...captures.Option) func() error {
 		batch := make([]captures.Frame, 512)
 		packets := make([]dissect.Packet, 512)

@@ -100,10 +100,11 @@ func New(c Config) *Generator {
 	}
 	g.script.request(dissect.OpRCSendOnly, 1, c.Payload, 0)
 	g.script.acknowledge()
-	for range 3 {
-		g.opener.request(dissect.OpRCSendOnly, 1, 0, 0)
-		g.opener.acknowledge()
-	}
+	g.opener.request(dissect.OpRCWriteOnly, 1, 64, 64)
+	g.opener.acknowledge()
+	g.opener.read(1, 64)
+	g.opener.request(dissect.OpRCSendOnly, 1, 64, 0)
+	g.opener.acknowledge()
 	for _, s := range [...]*script{&g.script, &g.opener} {
 		for _, st := range s.steps {
 			if g.shapes[st.shape] == nil {
@@ -163,8 +164,9 @@ func (s *script) read(n, payload int) {
 // Cycle is how many packets a connection's script has.
 func (g *Generator) Cycle() int { return len(g.script.steps) }
 
-// Establish makes the first packets of each connection, one connection after
-// the other, so that a tracker finds out which two queue pairs talk. It returns
+// Establish makes the first packets of each connection, a small message of each
+// kind, one connection after the other, so that a tracker finds out which two
+// queue pairs talk. It returns
 // nil when all are done. The frame is valid until the next one is made.
 func (g *Generator) Establish() (frame []byte, at int64) {
 	if g.opened == len(g.conns) {
