@@ -309,7 +309,7 @@ func (p *filterParser) primitive() (test, error) {
 	if i >= 0 {
 		return nil, p.fail("%q is no test; did you mean %q?", word, filterWords[i])
 	}
-	return nil, p.fail("%q is no test; there are %s", word, strings.Join(filterWords, ", "))
+	return nil, p.fail("%q is no test; there are %s", word, strings.ReplaceAll(strings.Join(filterWords, ", "), "pfc, ", ""))
 }
 
 func (p *filterParser) port(proto uint32) (test, error) {

@@ -124,6 +124,7 @@ type Recorder struct {
 	at       int64
 	inFile   uint64
 	finished chan struct{}
+	broken   chan struct{} // closed when writing fails
 
 	accepted, written, lost, dropped, bytes atomic.Uint64
 	queued                                  atomic.Int64
@@ -143,7 +144,7 @@ func NewRecorder(o RecorderOptions) (*Recorder, error) {
 		return nil, errors.New("captures: only files can be rotated")
 	}
 	r := &Recorder{
-		o: o, started: time.Now(), openFile: createFile, finished: make(chan struct{}),
+		o: o, started: time.Now(), openFile: createFile, finished: make(chan struct{}), broken: make(chan struct{}),
 		most: max(2, cmp.Or(o.Queue, 64<<20)/chunkSize),
 	}
 	r.wake.L = &r.mu
@@ -321,7 +322,10 @@ func (r *Recorder) run() {
 		r.queued.Add(-size)
 		c.reset()
 		r.mu.Lock()
-		r.failed = failed
+		if r.failed == nil && failed != nil {
+			r.failed = failed
+			close(r.broken)
+		}
 		r.free = append(r.free, c)
 	}
 }
@@ -427,12 +431,9 @@ func (r *Recorder) Close() error {
 	return r.failed
 }
 
-// Failed returns why writing ended, nil while it goes on.
-func (r *Recorder) Failed() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.failed
-}
+// Broken is closed when writing has failed, for those who wait for frames
+// meanwhile. Close says why.
+func (r *Recorder) Broken() <-chan struct{} { return r.broken }
 
 // Stats returns what became of the frames so far.
 func (r *Recorder) Stats() RecorderStats {
