@@ -18,6 +18,7 @@ import (
 
 // analyzeOptions are the options of `rocescope analyze`. The zero value is a text summary of everything.
 type analyzeOptions struct {
+	live     liveFlags
 	read     []string // -r
 	filter   string   // -Y
 	json     bool
@@ -41,7 +42,7 @@ const defaultTop = 20
 func newAnalyzeCommand(a *app) *cobra.Command {
 	var o analyzeOptions
 	cmd := &cobra.Command{
-		Use:   "analyze FILE...",
+		Use:   "analyze FILE... | -i IFACE",
 		Short: "Say what happened on each queue pair, and what is wrong",
 		Long: `Say what happened on each queue pair: who talked to whom, in which state each QP
 is, what it asked for and what became of it, what was lost, resent and refused,
@@ -69,17 +70,19 @@ one whose reading is interrupted by Ctrl-C.`,
   rocescope analyze --json run-*.pcap | jq '.findings[] | .summary'
   rocescope analyze nightly.pcapng --fail-on warning   exit code 3 if there is one
   ssh host tcpdump -U -w - udp port 4791 | rocescope analyze -
+  rocescope analyze -i eth1 -a duration:10               what is on the wire now, as root
   rocescope analyze trace.pcapng --counters before.txt,after.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			paths := append(o.read, args...)
-			if len(paths) == 0 {
-				return errUsage("analyze needs one or more captures, or - for standard input; see %q", cmd.CommandPath()+" --help")
+			in, err := o.live.input(cmd, append(o.read, args...), &o.count)
+			if err != nil {
+				return err
 			}
-			return runAnalyze(cmd.Context(), a, newInput(paths), &o)
+			return runAnalyze(cmd.Context(), a, in, &o)
 		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
+	o.live.add(cmd)
 	f.StringArrayVarP(&o.read, "read", "r", nil, "a `file` to read, as an argument is")
 	f.StringVarP(&o.filter, "filter", "Y", "", "only what has packets that this display `filter` selects")
 	f.BoolVar(&o.json, "json", false, "the analysis as one JSON document (rocescope.analysis/1)")
@@ -195,7 +198,7 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 	if !o.messages || !a.stdout.isTerminal {
 		stop = a.startProgress(p.Progress)
 	}
-	got, err := p.Run(ctx, src)
+	got, err := p.Run(in.context(ctx), src)
 	stop()
 
 	snapshot := got.Snapshot

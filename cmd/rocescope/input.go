@@ -16,6 +16,7 @@ type input struct {
 	// stream says that at least one of them is a pipe or a terminal: reading
 	// may wait without end, and there is no second time.
 	stream bool
+	live   *liveFlags // an interface, in place of files
 }
 
 func newInput(paths []string) *input {
@@ -46,6 +47,9 @@ func (in *input) twice() bool {
 // open opens the files. The header of a pipe may be long in coming: the end of
 // the context ends the wait.
 func (in *input) open(ctx context.Context) (captures.Source, error) {
+	if in.live != nil {
+		return in.live.open(ctx)
+	}
 	if !in.stream {
 		src, err := captures.OpenFiles(in.paths)
 		return src, inputError(err)

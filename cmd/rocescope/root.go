@@ -30,6 +30,7 @@ func commands(a *app) []group {
 			newAnalyzeCommand(a),
 			newShowCommand(a),
 			newDemoCommand(a),
+			newCaptureCommand(a),
 		}},
 		{"The tables that everything reads", []*cobra.Command{
 			newFieldsCommand(a),

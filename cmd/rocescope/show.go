@@ -13,6 +13,7 @@ import (
 
 // showOptions are the options of `rocescope show`, named as in tshark.
 type showOptions struct {
+	live    liveFlags
 	read    []string // -r
 	filter  string   // -Y
 	format  string   // -T
@@ -39,7 +40,7 @@ func newShowCommand(a *app) *cobra.Command {
 	var o showOptions
 	var ignored bool
 	cmd := &cobra.Command{
-		Use:   "show FILE...",
+		Use:   "show FILE... | -i IFACE",
 		Short: "Print packets: one line each, all fields, bytes, or columns",
 		Long: `Print packets, as tshark does: its options and field names work here too.
 
@@ -63,17 +64,19 @@ of a capture: with one of them in -e or -Y the file is read twice.`,
   rocescope show trace.pcapng -V -c 1
   rocescope show trace.pcapng -e frame.number -e infiniband.bth.psn -E header=y,separator=,
   rocescope show -r trace.pcapng -T json | jq '.[]._source.layers'
+  rocescope show -i eth1 -c 100
   ssh host tcpdump -U -w - udp port 4791 | rocescope show -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			paths := append(o.read, args...)
-			if len(paths) == 0 {
-				return errUsage("show needs one or more captures, or - for standard input; see %q", cmd.CommandPath()+" --help")
+			in, err := o.live.input(cmd, append(o.read, args...), &o.count)
+			if err != nil {
+				return err
 			}
-			return runShow(cmd.Context(), a, newInput(paths), &o)
+			return runShow(cmd.Context(), a, in, &o)
 		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
+	o.live.add(cmd)
 	f.StringArrayVarP(&o.read, "read", "r", nil, "a capture `file`, as an argument is")
 	f.StringVarP(&o.filter, "filter", "Y", "", "print only packets that this display `filter` selects")
 	f.StringVarP(&o.format, "format", "T", "", "`form` of the output: text, fields, csv, json or jsonl (default text, with -e fields)")
@@ -150,7 +153,7 @@ func runShow(ctx context.Context, a *app, in *input, o *showOptions) error {
 	if !a.stdout.isTerminal {
 		stop = a.startProgress(p.Progress)
 	}
-	_, err = p.Run(ctx, src)
+	_, err = p.Run(in.context(ctx), src)
 	stop()
 	sink.buf = out.end(sink.buf)
 	if werr := sink.write(); err == nil {

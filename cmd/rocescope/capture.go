@@ -1,0 +1,344 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rocescope/rocescope/captures"
+	"github.com/rocescope/rocescope/internal/report"
+	"github.com/rocescope/rocescope/internal/version"
+)
+
+// captureOptions are the options of `rocescope capture`, named as in dumpcap.
+type captureOptions struct {
+	live     liveOptions
+	write    string // -w
+	stop     stopLimits
+	rotate   rotation
+	force    bool
+	quiet    bool
+	list     bool // -D
+	queue    uint // MiB
+	findings bool
+	summary  bool // --live
+}
+
+func newCaptureCommand(a *app) *cobra.Command {
+	var o captureOptions
+	cmd := &cobra.Command{
+		Use:   "capture -i IFACE -w FILE",
+		Short: "Write the RoCE traffic of an interface to a file, and count every loss",
+		Long: `Write the RoCE traffic of an interface to a pcapng file. Nothing waits for the disk: what
+finds a queue full is lost and counted, at each stage, and the table at the end adds up.
+
+The file is readable to its last whole block whatever happens: kill -9, a full disk, an
+interface that vanishes. Ctrl-C ends a capture well, with all that was caught until then.
+
+The host's own RDMA traffic is not seen where its card does the work; "rocescope doctor
+IFACE" says so, and docs/capture.md what to do.
+
+` + captures.FilterHelp,
+		Example: `  rocescope capture -i eth1 -w run.pcapng
+  rocescope capture -i eth1 -w run.pcapng -c 100000
+  rocescope capture -i eth1 -w ring.pcapng -b filesize:100000 -b files:10    keep the last gigabyte
+  rocescope capture -i eth1 -w run.pcapng -f 'default or icmp' -s 128
+  rocescope capture -i eth1 -w run.pcapng --findings      say what is wrong while it happens
+  rocescope capture -i eth1 -w - | rocescope show -
+  rocescope capture -D`,
+		Args: arguments(0, 0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.list {
+				return a.listInterfaces()
+			}
+			return a.capture(cmd.Context(), &o)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	o.live.add(f)
+	f.StringVarP(&o.write, "write", "w", "", "the `file` to write, - for standard output")
+	o.stop.add(f, "stop at a `limit`: duration:SECONDS, packets:N, filesize:KB or files:N")
+	f.VarP(&o.rotate, "ring-buffer", "b", "begin another file after `limit` filesize:KB, duration:SECONDS or packets:N; files:N keeps the newest N")
+	f.BoolVar(&o.force, "force", false, "overwrite the file if it is there")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "no line each second, only the table at the end")
+	f.UintVar(&o.queue, "queue", 64, "how many `MiB` may wait for the disk")
+	f.BoolVar(&o.findings, "findings", false, "analyze at the same time, and print findings as they come")
+	f.BoolVar(&o.summary, "live", false, "analyze at the same time, and say on the line each second what there is")
+	f.BoolVarP(&o.list, "list-interfaces", "D", false, "list the interfaces")
+	_ = cmd.RegisterFlagCompletionFunc("interface", completeInterface)
+	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions([]string{"packet", "xdp"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// check finds what cannot be meant.
+func (o *captureOptions) check() error {
+	switch {
+	case o.live.name == "":
+		return errUsage("capture needs an interface: -i IFACE; %q lists them", "rocescope capture -D")
+	case o.write == "" && !o.findings && !o.summary:
+		return errUsage("capture needs a file to write: -w FILE, or - for standard output; or --findings or --live, to look only")
+	case o.write == "-" && o.rotate.r != (captures.Rotation{}):
+		return errUsage("-b begins new files, which standard output is not")
+	case o.write == "" && (o.rotate.r != (captures.Rotation{}) || o.stop.size > 0 || o.stop.files > 0):
+		return errUsage("-b, -a filesize and -a files are about files: -w names one")
+	case o.rotate.r.Files > 0 && o.rotate.r == (captures.Rotation{Files: o.rotate.r.Files}):
+		return errUsage("-b files says how many to keep; say also when to begin the next: -b filesize:KB, duration:SECONDS or packets:N")
+	case o.stop.files > 0 && o.rotate.r == (captures.Rotation{}):
+		return errUsage("-a files stops after a number of files: say with -b when the next begins")
+	}
+	return o.live.check()
+}
+
+// session is a capture under way.
+type session struct {
+	a     *app
+	o     *captureOptions
+	live  *captures.Live
+	rec   *captures.Recorder // nil without -w
+	look  *lookout           // nil without analysis
+	began time.Time
+	bytes *counted
+}
+
+// capture runs `rocescope capture`.
+func (a *app) capture(ctx context.Context, o *captureOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	live, err := o.live.open()
+	if err != nil {
+		return err
+	}
+	defer live.Close()
+	s := &session{a: a, o: o, live: live, began: time.Now(), bytes: &counted{}}
+	if o.write != "" {
+		if s.rec, err = s.record(); err != nil {
+			return err
+		}
+	}
+	dropped := dropPrivileges()
+	if o.findings || o.summary {
+		s.look = newLookout(a, o, live.Interfaces())
+	}
+	if !o.quiet {
+		s.greet(dropped)
+	}
+	return s.run(ctx)
+}
+
+// record opens the file.
+func (s *session) record() (*captures.Recorder, error) {
+	ro := captures.RecorderOptions{
+		WriterOptions: captures.WriterOptions{
+			Application: "rocescope " + version.Get().Version, OS: s.live.Interfaces()[0].OS, Interfaces: s.live.Interfaces(),
+		},
+		Path: s.o.write, Force: s.o.force, Rotate: s.o.rotate.r, Queue: int(s.o.queue) << 20,
+		Stop:       captures.Limits{Packets: s.o.stop.packets, Bytes: s.o.stop.size, Files: s.o.stop.files},
+		Statistics: func() []captures.InterfaceStats { return []captures.InterfaceStats{s.statistics()} },
+	}
+	if s.o.write == "-" {
+		ro.Output = s.a.stdout.file
+	}
+	var rec *captures.Recorder
+	err := asInvoker(func() (err error) {
+		rec, err = captures.NewRecorder(ro)
+		return err
+	})
+	switch {
+	case errors.Is(err, os.ErrExist):
+		return nil, fmt.Errorf("%s is there already: --force overwrites it", s.o.write)
+	case err != nil:
+		return nil, s.writeError(err)
+	}
+	return rec, nil
+}
+
+// writeError says what went wrong with writing; that the reader of standard output went away is nobody's mistake.
+func (s *session) writeError(err error) error {
+	if s.o.write == "-" && errors.Is(err, syscall.EPIPE) {
+		s.a.stdout.end(errStdoutClosed)
+		return errStdoutClosed
+	}
+	return &plainError{err}
+}
+
+// statistics are what the file says of the interface: what reached the file counts as delivered.
+func (s *session) statistics() captures.InterfaceStats {
+	st := s.live.Stats().Interface()
+	if s.rec != nil {
+		r := s.rec.Stats()
+		st.Dropped += int64(r.Dropped + r.Failed)
+		st.Delivered = int64(r.Accepted - r.Failed)
+	}
+	return st
+}
+
+// run captures until something ends it, and reports.
+func (s *session) run(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() { done <- s.pump() }()
+	var ticks <-chan time.Time
+	if !s.o.quiet {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		ticks = tick.C
+	}
+	var over <-chan time.Time
+	if s.o.stop.duration > 0 {
+		timer := time.NewTimer(s.o.stop.duration)
+		defer timer.Stop()
+		over = timer.C
+	}
+	var broken <-chan struct{}
+	if s.rec != nil {
+		broken = s.rec.Broken()
+	}
+	status := newStatusLine(s)
+	ended := ctx.Done()
+	for {
+		select {
+		case <-ticks:
+			status.print()
+		case <-over:
+			s.live.Stop()
+		case <-broken:
+			s.live.Stop()
+			broken = nil
+		case <-ended:
+			s.live.Stop()
+			ended = nil
+		case err := <-done:
+			status.clear()
+			return s.finish(err)
+		}
+	}
+}
+
+// pump carries frames from the ring to the queues. It never waits for anybody but the ring.
+func (s *session) pump() error {
+	batch := make([]captures.Frame, 512)
+	left := s.o.stop.packets // without a file, nobody else counts
+	for {
+		n, err := s.live.ReadBatch(batch)
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return inputError(err)
+		}
+		frames, ended := batch[:n], false
+		if s.rec != nil {
+			n, err := s.rec.Record(frames)
+			switch {
+			case errors.Is(err, io.EOF):
+				ended = true
+			case err != nil:
+				s.bytes.add(frames)
+				return nil // Close says it
+			}
+			frames = frames[:n]
+		} else if left > 0 {
+			frames = frames[:min(uint64(n), left)]
+			left -= uint64(len(frames))
+			ended = left == 0
+		}
+		s.bytes.add(frames)
+		if s.look != nil {
+			s.look.queue.Offer(frames)
+		}
+		if ended {
+			return nil
+		}
+	}
+}
+
+// finish ends everything and says what there was.
+func (s *session) finish(err error) error {
+	if s.look != nil {
+		err = errors.Join(err, s.look.finish())
+	}
+	if s.rec != nil {
+		if cerr := s.rec.Close(); cerr != nil {
+			err = errors.Join(err, s.writeError(cerr))
+		}
+	}
+	if cerr := s.live.Close(); cerr != nil {
+		err = errors.Join(err, cerr)
+	}
+	fmt.Fprint(s.a.stderr, s.table())
+	return err
+}
+
+// greet says what is going to happen.
+func (s *session) greet(dropped error) {
+	i := s.live.Interfaces()[0]
+	to := ""
+	if s.rec != nil {
+		to = " to " + s.rec.Stats().File
+	}
+	fmt.Fprintf(s.a.stderr, "Capturing on %s%s (%s, filter %s)\n", i.Name, to, i.Description, i.Filter)
+	if dropped != nil {
+		fmt.Fprintf(s.a.stderr, "rocescope: capabilities are kept: %v\n", dropped)
+	}
+}
+
+// table is what became of all frames. Its first line is the sum of those behind it.
+func (s *session) table() string {
+	l := s.live.Stats()
+	var b strings.Builder
+	row := func(indent int, n uint64, what string) {
+		fmt.Fprintf(&b, "%s%*s  %s\n", strings.Repeat(" ", indent), 14, report.Count(n), what)
+	}
+	row(0, l.Seen, "packets passed the filter")
+	row(2, l.RingDropped, "lost: the kernel's ring was full (-B makes it larger)")
+	unwanted := l.Waiting
+	if s.rec != nil {
+		r := s.rec.Stats()
+		row(2, r.Dropped, "lost: the disk was too slow (--queue lets more wait)")
+		if r.Failed > 0 {
+			row(2, r.Failed, "lost: they could not be written")
+		}
+		row(2, r.Written, "written")
+		unwanted += l.Delivered - min(l.Delivered, r.Accepted+r.Dropped)
+		if unwanted > 0 {
+			row(2, unwanted, "left over when the limit was reached")
+		}
+		fmt.Fprintf(&b, "%14s  written to %s\n", report.Bytes(r.Bytes), describeFiles(r))
+	} else {
+		seen := s.bytes.packets.Load()
+		row(2, seen, "looked at")
+		if unwanted += l.Delivered - seen; unwanted > 0 {
+			row(2, unwanted, "left over when the limit was reached")
+		}
+	}
+	if s.look != nil {
+		if n := s.look.queue.Dropped(); n > 0 {
+			row(0, n, "packets were not analyzed, because that was too slow; the file has them")
+		}
+	}
+	if l.CardDropped > 0 {
+		row(0, l.CardDropped, "packets of any kind were dropped by the card before anybody saw them")
+	}
+	if l.HostTimes > 0 {
+		row(0, l.HostTimes, "packets had no time of the adapter's clock, but the host's")
+	}
+	if l.Downs > 0 {
+		row(0, l.Downs, "times the interface went down")
+	}
+	return b.String()
+}
+
+func describeFiles(r captures.RecorderStats) string {
+	if r.Files == 1 {
+		return r.File
+	}
+	return fmt.Sprintf("%d files, the last of them %s", r.Files, r.File)
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rocescope/rocescope/captures"
+)
+
+// liveFlags are the options of commands that read an interface in place of files.
+type liveFlags struct {
+	liveOptions
+	stop stopLimits
+}
+
+func (l *liveFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&l.name, "interface", "i", "", "an `interface` to capture from, in place of files")
+	f.StringVarP(&l.filter, "capture-filter", "f", "", "with -i: what to capture, as a `filter` that \"rocescope capture --help\" explains")
+	l.stop.addStop(f, "with -i: stop at a `limit`, duration:SECONDS or packets:N")
+	_ = cmd.RegisterFlagCompletionFunc("interface", completeInterface)
+}
+
+// input is the interface, or the files. A limit of packets goes into count.
+func (l *liveFlags) input(cmd *cobra.Command, paths []string, count *uint64) (*input, error) {
+	switch {
+	case l.name == "" && (l.filter != "" || l.stop.text != nil):
+		return nil, errUsage("-f and -a are about capturing: -i names an interface")
+	case l.name == "" && len(paths) == 0:
+		return nil, errUsage("%s needs one or more captures, - for standard input, or an interface (-i); see %q", cmd.Name(), cmd.CommandPath()+" --help")
+	case l.name == "":
+		return newInput(paths), nil
+	case len(paths) > 0:
+		return nil, errUsage("%s reads an interface or files, not both", cmd.Name())
+	case l.stop.size > 0 || l.stop.files > 0:
+		return nil, errUsage("-a filesize and -a files are about writing files; %s has duration and packets", cmd.Name())
+	}
+	if err := l.check(); err != nil {
+		return nil, err
+	}
+	if *count == 0 {
+		*count = l.stop.packets
+	}
+	return &input{paths: []string{l.name}, stream: true, live: l}, nil
+}
+
+// open begins to capture. The end of the context, or of the time that was set, ends the capture: what was caught until
+// then still comes.
+func (l *liveFlags) open(ctx context.Context) (captures.Source, error) {
+	live, err := l.liveOptions.open()
+	if err != nil {
+		return nil, err
+	}
+	_ = dropPrivileges() // where that cannot be, the capture is still wanted
+	src := &endingSource{Live: live, closed: make(chan struct{})}
+	var over <-chan time.Time
+	if l.stop.duration > 0 {
+		over = time.After(l.stop.duration)
+	}
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-over:
+		case <-src.closed:
+		}
+		live.Stop()
+	}()
+	return src, nil
+}
+
+// endingSource is a live source that somebody else will stop.
+type endingSource struct {
+	*captures.Live
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Close implements captures.Source.
+func (s *endingSource) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return s.Live.Close()
+}
+
+// context is what a run over the input lives under: a live source ends with the outer one, and the run with the source.
+func (in *input) context(ctx context.Context) context.Context {
+	if in.live != nil {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
