@@ -133,10 +133,10 @@ func (b *bench) capture(c traffic.Config, packets int) (string, error) {
 }
 
 // The traffic of most rows: 64 connections in turn, of WRITEs of 8 segments,
-// READs of 4 responses and SENDs with 1024 bytes each, or of messages of 64
-// bytes.
+// READs of 4 responses and SENDs, or of messages of 64 bytes.
 var (
 	segments = traffic.Config{Connections: 64, HostPairs: 8, Payload: 1024}
+	middling = traffic.Config{Connections: 64, HostPairs: 8, Payload: 256}
 	small    = traffic.Config{Connections: 64, HostPairs: 8, Payload: 64}
 )
 

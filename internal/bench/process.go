@@ -10,7 +10,7 @@ import (
 
 // wholeProcess runs the built program against tshark on the same file.
 func wholeProcess(b *bench) ([]row, error) {
-	const rounds = 5
+	const rounds = 3
 	file, err := b.capture(segments, b.packets)
 	if err != nil {
 		return nil, err
