@@ -108,6 +108,7 @@ const (
 	sentAgain verdict = iota // by its requester
 	copied                   // by the network or the capture
 	late                     // overtaken on the way
+	unclear                  // sent again or copied: the wire does not tell
 )
 
 // again takes a request below the expected PSN: sent again, copied on the way,
@@ -122,21 +123,45 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 	if !missing && t.insideRead(c, d, p, m) {
 		return
 	}
+	if id == ipidSilent && rec.filled && rec.next == p.PSN.Add(1) {
+		// What filled the gap was not the answer to the NAK; this is.
+		rec.filled = false
+		s.LostBeforeTap--
+		t.retract(findLostBeforeTap, c, d)
+		s.Reordered++
+		s.Duplicates++
+		rec.late.add(p.PSN, h.next)
+		h.flags |= halfResending
+		m.Bits |= MarkRetransmission
+		return
+	}
+	v, cause := t.judge(c, d, p, g != nil, id)
 	if g != nil && g.again {
 		t.fillGap(c, d, p.PSN)
 	}
+	if v == copied && id == ipidSilent && rec.unsure.has(p.PSN) {
+		v = unclear
+	}
 	copiedBefore := h.flags&halfCopied != 0 && p.PSN == rec.copyNext && id == ipidSilent
 	h.flags &^= halfCopied
-	v, cause := t.judge(c, d, p, missing, id)
-	if v == copied && copiedBefore { // two in a row are no copies: the requester went back
-		v, cause = sentAgain, NumCauses
-		if rec.nak.psn == p.PSN.Add(-1) && rec.nak.time != 0 {
-			cause = CauseNAK
+	if copiedBefore && (v == copied || v == unclear) { // two in a row are no lone copy
+		if rec.copied {
+			s.NetworkDuplicates--
+			s.Ambiguous++
+			t.retract(findNetworkDuplicate, c, d)
 		}
-		s.NetworkDuplicates--
-		t.retract(findNetworkDuplicate, c, d)
-		s.RetransmittedPackets++
-		s.RetransmittedBytes += uint64(p.WireLen)
+		v, cause = unclear, NumCauses
+		rec.unsure.add(p.PSN.Add(-1), h.next)
+		if rec.nak.psn == p.PSN.Add(-1) && rec.nak.time != 0 { // the requester went back
+			v, cause = sentAgain, CauseNAK
+			s.Ambiguous--
+			s.RetransmittedPackets++
+			s.RetransmittedBytes += uint64(p.WireLen)
+		}
+	}
+	n, _ := t.span(c, d, p)
+	if p.Op().Family == dissect.Read {
+		rec.reads.add(p.PSN, p.PSN.Add(n))
 	}
 	begins := false // a run of resends, and is not in the midst of one
 	switch v {
@@ -146,14 +171,33 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 		m.Bits |= MarkDuplicate
 		t.report(findNetworkDuplicate, c, d, p, m, uint64(p.PSN))
 		if id == ipidSilent {
-			rec.copyNext = p.PSN.Add(1)
+			rec.copyNext, rec.copied = p.PSN.Add(n), true
 			h.flags |= halfCopied
 		}
 		return
+	case unclear:
+		s.Ambiguous++
+		if missing {
+			rec.late.add(p.PSN, h.next)
+			break
+		}
+		m.Bits |= MarkUnclear
+		s.Duplicates++
+		rec.copyNext, rec.copied = p.PSN.Add(n), false
+		h.flags |= halfCopied
+		return
 	case late:
+		rec.late.add(p.PSN, h.next)                      // a responder that does not reorder asks for what passed it, too
+		if missing && g.naked && g.to == g.from.Add(1) { // the NAK was for want of what was on its way
+			t.retract(findLostBeforeTap, c, d)
+		}
 		s.Reordered++
-		if !missing { // its retransmission has overtaken it
+		if !missing { // its retransmission has overtaken it: it was not lost
 			s.Duplicates++
+			if s.LostBeforeTap > 0 {
+				s.LostBeforeTap--
+				t.retract(findLostBeforeTap, c, d)
+			}
 		}
 		m.Bits |= MarkReordered
 		t.report(findReordered, c, d, p, m, uint64(p.PSN), uint64(h.next.Sub(p.PSN)))
@@ -183,8 +227,9 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 		if missing {
 			s.LostBeforeTap++
 		}
+		rec.filled = begins && missing && cause == CauseNAK && n == 1
 		rec.cause = cause
-		rec.next = p.PSN.Add(1)
+		rec.next = p.PSN.Add(n)
 		h.flags |= halfResending
 	}
 	if missing {
@@ -192,7 +237,6 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 		i := t.place(c, d, p, m)
 		f := &t.open[i]
 		if p.Op().Family == dissect.Read {
-			n, _ := t.span(c, d, p)
 			f.end = p.PSN.Add(n)
 			t.fillSpan(c, d, p.PSN, n)
 			rec.next = f.end
@@ -216,7 +260,10 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 	}
 	_, i := t.find(h, p.PSN)
 	if i == 0 { // settled before
-		if begins && p.Op().Family == dissect.Read {
+		older := h.head != 0 && t.open[h.head].FirstPSN.Before(p.PSN) // that one, too, may be what it went back for
+		asked := cause == CauseNAK && (p.PSN == rec.nak.psn || rec.late.has(p.PSN))
+		if begins && p.Op().Family == dissect.Read && !rec.answers.has(p.PSN) && !rec.implied.has(p.PSN) && !older && !asked {
+			rec.implied.add(p.PSN, h.next) // the answers behind it are dropped and asked for again, too
 			x.count(d.Reverse()).LostBehindTap++
 			t.report(findResponseLostBehind, c, d.Reverse(), p, m, uint64(p.PSN))
 		}
@@ -294,7 +341,8 @@ func (t *Tracker) judge(c *conn, d Direction, p *dissect.Packet, missing bool, i
 	case ipidLate:
 		return late, 0
 	}
-	quick := p.Time-h.lastReq < t.quick(c, d)
+	age := p.Time - h.lastReq // at least so long ago it was sent
+	quick := age < t.quick(c, d)
 	switch {
 	case h.flags&halfResending != 0 && rec.sameRun(p):
 		return sentAgain, rec.cause
@@ -304,15 +352,27 @@ func (t *Tracker) judge(c *conn, d Direction, p *dissect.Packet, missing bool, i
 		return sentAgain, CauseNAK
 	case rec.nak.kind == nakRNR && !p.PSN.After(rec.nak.psn):
 		return sentAgain, CauseRNR
+	case t.impliedNAK(h, rec, p.PSN):
+		if age < leastTimeout {
+			return sentAgain, NumCauses
+		}
+		return sentAgain, CauseTimeout
 	case h.flags&halfAckSeen != 0 && p.PSN.Before(h.acked) && !t.unanswered(h, p.PSN):
-		if id == ipidSilent && quick {
+		switch {
+		case id == ipidSilent && quick && !t.mayRetry(h, p):
 			return copied, 0
+		case id == ipidSilent && age < lateLimit:
+			return unclear, 0
 		}
 		return sentAgain, CauseSpurious
 	case id == ipidSilent && quick && missing:
 		return late, 0
-	case id == ipidSilent && quick:
+	case id == ipidSilent && quick && !t.mayRetry(h, p):
 		return copied, 0
+	case id == ipidSilent && age < lateLimit:
+		return unclear, 0
+	case age < leastTimeout:
+		return sentAgain, NumCauses
 	case quick && t.rare(c).count(d).Reordered > 0:
 		return sentAgain, NumCauses // on a path that reorders, nothing says why
 	}
@@ -331,6 +391,12 @@ func (rec *recovery) sameRun(p *dissect.Packet) bool {
 func (t *Tracker) holeInRun(c *conn, d Direction, p *dissect.Packet) {
 	x := t.rare(c)
 	from := x.recovery[d].next
+	if acked := c.half[d].acked; from.Before(acked) { // acknowledged in the meantime, so skipped
+		from = acked
+	}
+	if !from.Before(p.PSN) {
+		return
+	}
 	x.count(d).LostBeforeTap += uint64(p.PSN.Sub(from))
 	if len(x.gaps[d]) < maxGaps {
 		x.gaps[d] = append(x.gaps[d], gap{from: from, to: p.PSN, time: p.Time, frame: p.Number, again: true})
@@ -346,6 +412,12 @@ func (t *Tracker) endRun(c *conn, d Direction, p *dissect.Packet) {
 	}
 	h.flags &^= halfResending
 	rec := &t.extras[c.extras].recovery[d]
+	if h.acked.After(rec.nak.psn) {
+		rec.nak.kind = nakNone
+	}
+	if rec.filled { // of one packet, which may only have been late
+		return
+	}
 	if hole := p.PSN.Sub(rec.next); hole > 0 && hole <= maxHole && !rec.next.Before(h.acked) && !asks(p) {
 		t.holeInRun(c, d, p)
 	}
@@ -368,6 +440,35 @@ func (t *Tracker) unanswered(h *half, p dissect.PSN) bool {
 	_, i := t.find(h, p)
 	return i != 0 && t.open[i].needsAnswer()
 }
+
+// mayRetry reports whether a request is a READ that was answered, if only in
+// part: its requester may have missed some of that, and ask again at once.
+func (t *Tracker) mayRetry(h *half, p *dissect.Packet) bool {
+	if p.Op().Family != dissect.Read {
+		return false
+	}
+	_, i := t.find(h, p.PSN)
+	return i == 0 || t.open[i].respMax != t.open[i].FirstPSN || p.PSN != t.open[i].FirstPSN
+}
+
+// impliedNAK reports whether the PSN is of a READ or atomic whose answer was
+// missing when one behind it came, or behind it: its requester asks again at
+// once (IBA 9.7.5.2.8), and drops the answers behind.
+func (t *Tracker) impliedNAK(h *half, rec *recovery, p dissect.PSN) bool {
+	if rec.implied.has(p) {
+		return true
+	}
+	_, i := t.find(h, p)
+	return i != 0 && t.open[i].needsAnswer() && t.open[i].missing > 0
+}
+
+// leastTimeout is the shortest time in which a requester can give up waiting:
+// 4.096 µs × 2^n with n of at least 1 (IBA 9.7.6.1.3).
+const leastTimeout = 8_192
+
+// lateLimit is how long a packet may be on its way that later ones have passed;
+// what comes behind it was sent again.
+const lateLimit = 500_000
 
 // defaultQuick is taken for half a round trip where none was measured.
 const defaultQuick = 50_000
@@ -395,7 +496,11 @@ func (t *Tracker) resendRun(c *conn, d Direction, p *dissect.Packet, m *Mark, ca
 		if rec.nak.psn == p.PSN {
 			t.turnRound(c, d, p.Time-rec.nak.time)
 		}
-		rec.nak.kind = nakNone
+		if rec.nak.two && rec.nak.psn != p.PSN {
+			rec.nak.two = false // its requester goes back for either
+		} else {
+			rec.nak.kind = nakNone
+		}
 		t.report(findRetransmission, c, d, p, m, uint64(cause), uint64(p.PSN))
 	case CauseTimeout:
 		t.report(findTimeout, c, d, p, m, uint64(p.PSN), uint64(p.Time-c.half[d].lastReq))

@@ -235,7 +235,7 @@ func TestRequestsSentAgain(t *testing.T) {
 				x.Wait(50 * time.Microsecond)
 				x.B.Answer(m)
 			},
-			story: "resent 3, runs [1 0 0 0], lost 1|0, capture 0, reordered 1, copies 0, ambiguous 0", grave: "lost_before_tap reordered",
+			story: "resent 3, runs [1 0 0 0], lost 0|0, capture 0, reordered 1, copies 0, ambiguous 0", grave: "reordered",
 		},
 		{
 			name: "lost by the capture, then lost by the network: it goes on counting",

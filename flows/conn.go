@@ -80,7 +80,7 @@ const (
 	halfMSN                             // msn is from an answer
 	halfMidStart                        // began in the middle of a message
 	halfAnnounced                       // first is from a handshake
-	halfCopied                          // the newest request was taken for a copy
+	halfCopied                          // the newest request was taken for a copy, or may be one
 )
 
 // recovery is what a requester that had to go back is at.
@@ -88,10 +88,42 @@ type recovery struct {
 	next     dissect.PSN // with halfResending: what comes next if the running resend goes on
 	cause    Cause       // of that resend
 	copyNext dissect.PSN // with halfCopied: the PSN behind the newest request
+	copied   bool        // with halfCopied: it was taken for a copy
+	filled   bool        // that resend began with a packet that had been missing
 	nak      lastNAK
 	episode  episode
 	rounds   uint16 // most times that one message was begun again
 	timeouts silence
+	late     psnRange // requests that came late, and what had passed them
+	answers  psnRange // READ responses that came late
+	implied  psnRange // what lies from a READ or atomic on that lacked its answer when one behind it came
+	unsure   psnRange // what came again in a row, sent again or copied
+	reads    psnRange // READs that were asked for again
+}
+
+// psnRange is a run of PSNs; to is not part of it.
+type psnRange struct{ from, to dissect.PSN }
+
+// maxApart is how far apart PSNs may lie to be remembered as one range.
+const maxApart = 4096
+
+// add makes a range hold the PSNs from one up to another, or begins it anew
+// where they are far from it.
+func (r *psnRange) add(from, to dissect.PSN) {
+	if far := from.Sub(r.to); r.from == r.to || far > maxApart || far < -maxApart {
+		r.from, r.to = from, to
+		return
+	}
+	if from.Before(r.from) {
+		r.from = from
+	}
+	if to.After(r.to) {
+		r.to = to
+	}
+}
+
+func (r *psnRange) has(p dissect.PSN) bool {
+	return r.from != r.to && !p.Before(r.from) && p.Before(r.to)
 }
 
 // silence is how long requesters were seen to wait before they sent again
@@ -112,11 +144,13 @@ func (s *silence) add(ns int64) {
 // lastNAK is the newest NAK or RNR NAK. Its kind is nakNone once a resend has
 // answered it.
 type lastNAK struct {
-	psn   dissect.PSN
-	kind  nakKind
-	timer uint8
-	time  int64
-	frame uint64
+	psn    dissect.PSN
+	kind   nakKind
+	behind bool // taken for a loss behind the tap
+	two    bool // another sequence NAK was before it, and neither is answered
+	timer  uint8
+	time   int64
+	frame  uint64
 }
 
 type nakKind uint8

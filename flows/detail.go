@@ -80,7 +80,7 @@ func (t *Tracker) detailed(c *conn, d Direction, p *dissect.Packet, m *Mark) {
 	switch {
 	case m.Bits&MarkRequest != 0:
 		h := &c.half[d]
-		if m.Bits&(MarkRetransmission|MarkDuplicate) == 0 {
+		if m.Bits&(MarkRetransmission|MarkDuplicate|MarkUnclear) == 0 {
 			n := uint64(p.PayloadLen())
 			op := p.Op()
 			if op.Family == dissect.Read {

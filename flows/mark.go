@@ -50,6 +50,7 @@ const (
 	MarkBadICRC                             // damaged: moves nothing
 	MarkGhost                               // answers a request that was never seen
 	MarkFinding                             // at least one finding names this packet
+	MarkUnclear                             // sent again or copied: the wire does not tell
 )
 
 // Has reports whether all bits of b are set.

@@ -115,7 +115,7 @@ func (s *seen) describe() string {
 	return b.String()
 }
 
-var markNames = [...]string{"request", "response", "message", "psn", "retransmission", "duplicate", "after gap", "reordered", "nak", "rnr", "ce", "cnp", "bad icrc", "ghost", "finding"}
+var markNames = [...]string{"request", "response", "message", "psn", "retransmission", "duplicate", "after gap", "reordered", "nak", "rnr", "ce", "cnp", "bad icrc", "ghost", "finding", "unclear"}
 
 func (m *Mark) text() string {
 	var set []string

@@ -1,6 +1,10 @@
 package flows
 
-import "github.com/rocescope/rocescope/dissect"
+import (
+	"slices"
+
+	"github.com/rocescope/rocescope/dissect"
+)
 
 // response follows a packet of a responder. d is the packet's own direction:
 // the requests that it answers went the other way.
@@ -103,9 +107,15 @@ func (t *Tracker) acknowledge(c *conn, r Direction, psn dissect.PSN, explicit bo
 	h.flags |= halfAckSeen
 	if x := t.extrasOf(c); x != nil {
 		x.doubts = 0
-		for i := range x.gaps[r] {
-			if g := &x.gaps[r][i]; !psn.Before(g.to) {
+		t.arrived(c, r, psn)
+		for i := 0; i < len(x.gaps[r]); i++ {
+			switch g := &x.gaps[r][i]; {
+			case !psn.Before(g.to.Add(-1)):
 				g.acked = true
+			case !psn.Before(g.from): // a part of it
+				rest := *g
+				rest.from, g.to, g.acked = psn.Add(1), psn.Add(1), true
+				x.gaps[r] = slices.Insert(x.gaps[r], i+1, rest)
 			}
 		}
 	}
@@ -119,6 +129,7 @@ func (t *Tracker) acknowledge(c *conn, r Direction, psn dissect.PSN, explicit bo
 		switch {
 		case f.needsAnswer():
 			f.flags |= haveAcked
+			t.rare(c).recovery[r].implied.add(f.FirstPSN, h.next)
 			prev = i
 		case psn.Before(f.end.Add(-1)),
 			f.flags&haveEnd == 0 && (next == 0 || psn.Before(t.open[next].FirstPSN.Add(-1))):
@@ -134,6 +145,21 @@ func (t *Tracker) acknowledge(c *conn, r Direction, psn dissect.PSN, explicit bo
 		i = next
 	}
 	t.recovered(c, r, p.Time)
+}
+
+// arrived takes back that a request was lost behind the tap, where an answer to
+// it, or to one behind it, comes before it was sent again: it was overtaken
+// there, and with it what had passed it is asked for again.
+func (t *Tracker) arrived(c *conn, r Direction, psn dissect.PSN) {
+	x := t.rare(c)
+	nak := &x.recovery[r].nak
+	if nak.kind != nakSequence || !nak.behind || psn.Before(nak.psn) {
+		return
+	}
+	nak.behind = false
+	x.recovery[r].late.add(nak.psn, c.half[r].next)
+	x.count(r).LostBehindTap--
+	t.retract(findLostBehindTap, c, r)
 }
 
 // nak acts on a NAK.
@@ -184,7 +210,8 @@ func (t *Tracker) sequenceNAK(c *conn, r Direction, p *dissect.Packet, m *Mark) 
 	if behindRNR {
 		return // what was in flight behind a refused message: one episode
 	}
-	rec.nak = lastNAK{psn: p.PSN, kind: nakSequence, time: p.Time, frame: p.Number}
+	two := rec.nak.kind == nakSequence && !repeated
+	rec.nak = lastNAK{psn: p.PSN, kind: nakSequence, two: two, time: p.Time, frame: p.Number}
 	if repeated {
 		return
 	}
@@ -194,7 +221,8 @@ func (t *Tracker) sequenceNAK(c *conn, r Direction, p *dissect.Packet, m *Mark) 
 		t.beginEpisode(c, r, findLostBeforeTap, r, g.time)
 		return
 	}
-	if p.PSN.Before(h.next) {
+	if p.PSN.Before(h.next) && !rec.late.has(p.PSN) {
+		rec.nak.behind = true
 		t.rare(c).count(r).LostBehindTap++
 		t.report(findLostBehindTap, c, r, p, m, uint64(p.PSN))
 		t.beginEpisode(c, r, findLostBehindTap, r, p.Time)
@@ -214,6 +242,7 @@ func (t *Tracker) atomicAnswer(c *conn, r Direction, p *dissect.Packet, m *Mark)
 		h.flags |= halfAckSeen
 	}
 	t.compareAtomic(c, r, p, m)
+	t.arrived(c, r, p.PSN)
 	prev, i := t.find(h, p.PSN)
 	if i == 0 {
 		return // a replay of an answer that came already
@@ -252,9 +281,14 @@ func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark,
 	d := r.Reverse()
 	op := p.Op()
 	h.learnMTU(p)
+	if t.extrasOf(c) != nil {
+		t.arrived(c, r, p.PSN)
+	}
 	_, i := t.findRead(h, p.PSN)
 	if i == 0 {
-		t.repeatedResponse(c, d, p, m, id)
+		if t.gapAt(c, r, p.PSN) == nil { // else its request was never seen
+			t.repeatedResponse(c, d, p, m, id)
+		}
 		return
 	}
 	if !t.open[i].needsAnswer() {
@@ -279,8 +313,7 @@ func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark,
 	switch diff := p.PSN.Sub(f.respMax); {
 	case diff == 0:
 		if f.Resends == 0 && p.PSN.Before(h.acked) && id != ipidNew { // answers to later requests have overtaken it
-			m.Bits |= MarkReordered
-			t.rare(c).count(d).Reordered++
+			t.lateAnswer(c, d, p, m, p.PSN.Add(1))
 		}
 		if f.missing == 0 {
 			f.respNext = p.PSN.Add(1)
@@ -291,6 +324,7 @@ func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark,
 		m.Bits |= MarkAfterGap
 		t.rare(c).count(d).OutOfOrder++
 		f.missing += uint32(diff)
+		t.rare(c).recovery[r].implied.add(f.FirstPSN, h.next)
 		f.respMax = p.PSN.Add(1)
 		f.Seen += uint64(p.PayloadLen())
 		t.report(findResponseGap, c, d, p, m, uint64(diff), uint64(p.PSN.Add(-diff)))
@@ -299,8 +333,7 @@ func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark,
 			m.Bits |= MarkRetransmission
 			t.rare(c).count(d).RetransmittedPackets++
 		} else {
-			m.Bits |= MarkReordered
-			t.rare(c).count(d).Reordered++
+			t.lateAnswer(c, d, p, m, f.respMax)
 		}
 		f.missing--
 		f.toldLost = min(f.toldLost, f.missing)
@@ -321,30 +354,36 @@ func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark,
 	}
 	f.WireBytes += uint64(p.WireLen)
 	f.AnswerFrame = p.Number
-	if op.Ends() {
-		if f.end == p.PSN.Add(1) && !p.PSN.Before(h.acked) {
-			h.acked = p.PSN.Add(1)
-			h.flags |= halfAckSeen
-		}
-		if p.PSN.Add(1) == f.end && f.missing == 0 {
-			f.Completed = p.Time
-			t.settleMessage(c, r, prev, i, StatusSuccess, false)
-			t.recovered(c, r, p.Time)
-		}
+	if op.Ends() && f.end == p.PSN.Add(1) && !p.PSN.Before(h.acked) {
+		h.acked = p.PSN.Add(1)
+		h.flags |= halfAckSeen
+	}
+	if f.missing == 0 && f.respMax == f.end {
+		f.Completed = p.Time
+		t.settleMessage(c, r, prev, i, StatusSuccess, false)
+		t.recovered(c, r, p.Time)
 	}
 }
 
-// repeatedResponse counts an answer that was seen before.
+// repeatedResponse counts an answer that was seen before. A responder sends it
+// again only when it is asked again.
 func (t *Tracker) repeatedResponse(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipidVerdict) {
 	s := t.rare(c).count(d)
+	if id == ipidSilent && !t.rare(c).recovery[d.Reverse()].reads.has(p.PSN) {
+		if p.Time-c.stream[d].lastSeen >= t.quick(c, d.Reverse()) {
+			m.Bits |= MarkUnclear
+			s.Ambiguous++
+			return
+		}
+		id = ipidCopy
+	}
 	switch id {
 	case ipidCopy:
 		s.NetworkDuplicates++
 		m.Bits |= MarkDuplicate
 		return
 	case ipidLate: // its retransmission has overtaken it
-		s.Reordered++
-		m.Bits |= MarkReordered
+		t.lateAnswer(c, d, p, m, p.PSN.Add(1))
 		return
 	}
 	s.RetransmittedPackets++
@@ -352,17 +391,28 @@ func (t *Tracker) repeatedResponse(c *conn, d Direction, p *dissect.Packet, m *M
 	m.Bits |= MarkRetransmission
 }
 
+// lateAnswer takes a READ response that others, those before to, have overtaken:
+// its requester may ask for them again although nothing is lost.
+func (t *Tracker) lateAnswer(c *conn, d Direction, p *dissect.Packet, m *Mark, to dissect.PSN) {
+	x := t.rare(c)
+	m.Bits |= MarkReordered
+	x.count(d).Reordered++
+	x.recovery[d.Reverse()].answers.add(p.PSN, to)
+}
+
 // resumeRead takes a READ request inside the span of one that is not answered
 // in full: the same message, asking for the rest.
 func (t *Tracker) resumeRead(c *conn, d Direction, f *inflight, p *dissect.Packet, m *Mark, cause Cause) {
 	s := t.rare(c).count(d.Reverse())
-	switch {
+	switch rec := &t.rare(c).recovery[d]; {
+	case cause == CauseNAK && (p.PSN == rec.nak.psn || rec.late.has(p.PSN)): // it was the request that was missed
 	case f.missing > f.toldLost:
 		s.LostBeforeTap += uint64(f.missing - f.toldLost)
 		t.report(findResponseLost, c, d.Reverse(), p, m, uint64(f.missing-f.toldLost), uint64(f.respNext))
 		t.beginEpisode(c, d, findResponseLost, d.Reverse(), p.Time)
 		f.toldLost = f.missing
 	case f.missing > 0:
+	case p.PSN.Before(f.respMax) && rec.answers.has(p.PSN): // it came late
 	case p.PSN.Before(f.respMax):
 		s.LostBehindTap++
 		t.report(findResponseLostBehind, c, d.Reverse(), p, m, uint64(p.PSN))
