@@ -45,7 +45,7 @@ func ofMessage(get func(*Message) (uint64, bool)) func(*Mark, *Outcome) (uint64,
 
 // fields is the table of what tracking adds to the filter's names.
 var fields = []Field{
-	{Name: "flow.id", Text: "Connection number", Kind: dissect.Dec, Get: func(m *Mark, _ *Outcome) (uint64, bool) { return uint64(m.Conn), m.Conn != 0 }},
+	{Name: "flow.id", Text: "Connection (may change until both QPs are known)", Kind: dissect.Dec, Get: func(m *Mark, _ *Outcome) (uint64, bool) { return uint64(m.Conn), m.Conn != 0 }},
 	{Name: "flow.direction", Text: "Direction within the connection", Kind: dissect.Text, Values: func(v uint64) string { return Direction(v & 1).String() }, Get: func(m *Mark, _ *Outcome) (uint64, bool) { return uint64(m.Direction), m.Conn != 0 }},
 	{Name: "flow.request", Text: "Sent by a requester", Kind: dissect.Bool, Get: bit(MarkRequest)},
 	{Name: "flow.response", Text: "Sent by a responder", Kind: dissect.Bool, Get: bit(MarkResponse)},

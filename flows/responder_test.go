@@ -155,7 +155,7 @@ func TestAnswers(t *testing.T) {
 				x.Wait(50 * time.Millisecond)
 				x.B.Answer(m.ReadRest(4))
 			},
-			want:  "read 6000/6000 resent 1", // by then this tap has seen all of it
+			want:  "read 6000/6000 resent 1",                                                    // by then this tap has seen all of it
 			story: "resent 6, lost 1|0, overtaken 0", grave: "response_lost_before_tap timeout", // what was in flight behind the first loss was dropped, and says nothing
 		},
 		{

@@ -74,7 +74,7 @@ func TestColor(t *testing.T) {
 
 func TestExpand(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("capture", nil, 0o600); err != nil {
+	if err := os.WriteFile("recording", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile("version", nil, 0o600); err != nil {
@@ -86,17 +86,17 @@ func TestExpand(t *testing.T) {
 		root.AddCommand(&cobra.Command{Use: a.fileCommand()})
 	}
 	for line, want := range map[string]string{
-		"capture":                     "analyze capture",
-		"capture --json":              "analyze capture --json",
-		"--color never capture":       "analyze --color never capture",
-		"--color=never capture":       "analyze --color=never capture",
-		"-":                           "analyze -",
-		"absent.pcap":                 "analyze absent.pcap",
-		"version":                     "version",
-		"absent":                      "absent",
-		"help capture":                "help capture",
-		"--help":                      "--help",
-		"__complete analyze capture.": "__complete analyze capture.",
+		"recording":                     "analyze recording",
+		"recording --json":              "analyze recording --json",
+		"--color never recording":       "analyze --color never recording",
+		"--color=never recording":       "analyze --color=never recording",
+		"-":                             "analyze -",
+		"absent.pcap":                   "analyze absent.pcap",
+		"version":                       "version",
+		"absent":                        "absent",
+		"help recording":                "help recording",
+		"--help":                        "--help",
+		"__complete analyze recording.": "__complete analyze recording.",
 	} {
 		if got := strings.Join(a.expand(root, strings.Fields(line)), " "); got != want {
 			t.Errorf("%q means %q, want %q", line, got, want)
