@@ -1,5 +1,5 @@
-// Package captures is where frames come from: capture files now, live
-// interfaces and writers beside them.
+// Package captures is where frames come from and go to: capture files, live
+// interfaces, and writers.
 //
 // It owns sources, time stamps, link types and drop counts. It does not know
 // what the bytes of a frame mean (package dissect does) and it keeps nothing
@@ -56,4 +56,19 @@
 // every frame before the damage is delivered first. Where the damage does not
 // hide the next block, [FileError.Resumable] is set and ReadBatch may simply be
 // called again. Memory use depends on what a file holds, never on what it claims.
+//
+// # Interfaces
+//
+// [OpenLive] captures from an interface by one of two engines: packet copies
+// frames into a ring that the kernel fills (AF_PACKET, TPACKET_V3), xdp takes them
+// from the driver (AF_XDP). A filter in the kernel keeps RoCE and what explains it.
+// Frames are as they were on the wire, VLAN tags included. Nothing is lost without
+// being counted, and what is counted adds up: see [LiveStats]. [Live.Stop] lets no
+// more frames in, and those that were let in still come out.
+//
+// # Writing
+//
+// [Writer] writes pcapng in whole blocks. [Recorder] does so on a goroutine of its
+// own behind a bounded queue, with rotation; [Queue] hands copies of frames to
+// whoever looks at them meanwhile. Neither ever makes the capture wait.
 package captures

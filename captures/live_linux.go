@@ -21,6 +21,8 @@ func openBackend(o *LiveOptions) (backend, error) {
 	switch o.Engine {
 	case EnginePacket:
 		return openPacket(o)
+	case EngineXDP:
+		return openXDP(o)
 	}
 	return nil, liveError(o.Interface, fmt.Sprintf("engine %q", o.Engine), ErrNotOffered, nil)
 }

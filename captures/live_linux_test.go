@@ -314,6 +314,74 @@ func TestLiveRefusals(t *testing.T) {
 	}
 }
 
+// TestXDP is the same with the engine that takes frames from the driver. Its MTU needs frames in several parts.
+func TestXDP(t *testing.T) {
+	lab := testkit.NewLab(t, testkit.LabOptions{})
+	live := listen(t, lab, captures.LiveOptions{Engine: captures.EngineXDP})
+	sent := traffic()
+	lab.A.NewSender().Send(sent)
+	live.Stop()
+	got, err := readAll(live)
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	same(t, sent, got)
+	if st := live.Stats(); st.Seen != uint64(len(sent)) || st.Delivered != st.Seen || st.Waiting+st.RingDropped != 0 {
+		t.Errorf("counted %+v of %d", st, len(sent))
+	}
+	live.Close()
+
+	// What is not wanted goes on to the kernel, and a ring that is full is counted.
+	live = listen(t, lab, captures.LiveOptions{Engine: captures.EngineXDP, Filter: "roce or tcp port 5", Ring: 1})
+	x := testkit.NewExchange(testkit.ExchangeOptions{})
+	x.A.Pause(1)
+	x.B.Answer(x.A.Write(1024 * 5000))
+	sent = x.Frames()
+	before := lab.B.Received()
+	lab.A.NewSender().Send(sent)
+	live.Stop()
+	got, err = readAll(live)
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	st := live.Stats()
+	if saw := lab.B.Received() - before; saw != uint64(len(sent)) || st.Seen != saw-1 || st.Delivered+st.RingDropped != st.Seen || st.RingDropped == 0 {
+		t.Errorf("the interface saw %d frames of %d, counted %+v", saw, len(sent), st)
+	}
+	same(t, sent[1:][:len(got)], got)
+}
+
+func TestXDPInterfaceDeleted(t *testing.T) {
+	lab := testkit.NewLab(t, testkit.LabOptions{})
+	live := listen(t, lab, captures.LiveOptions{Engine: captures.EngineXDP})
+	sent := traffic()
+	lab.A.NewSender().Send(sent)
+	lab.A.Delete()
+	got, err := readAll(live)
+	if !errors.Is(err, captures.ErrInterfaceGone) {
+		t.Errorf("it ends with %v", err)
+	}
+	same(t, sent, got)
+}
+
+func TestXDPRefusals(t *testing.T) {
+	lab := testkit.NewLab(t, testkit.LabOptions{})
+	for _, c := range []captures.LiveOptions{
+		{Filter: "not tcp"},
+		{Filter: "pause"},
+		{Filter: "host 10.0.0.1"},
+		{Direction: captures.Out},
+		{Clock: captures.AdapterClock},
+	} {
+		c.Interface, c.Engine = lab.B.Iface, captures.EngineXDP
+		lab.B.Do(func() {
+			if _, err := captures.OpenLive(c); !errors.Is(err, captures.ErrNotOffered) {
+				t.Errorf("%+v: %v", c, err)
+			}
+		})
+	}
+}
+
 // TestLiveToFile is the whole way: wire, ring, queue, file; and tshark reads the same.
 func TestLiveToFile(t *testing.T) {
 	lab := testkit.NewLab(t, testkit.LabOptions{})
