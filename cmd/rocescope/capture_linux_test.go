@@ -319,21 +319,79 @@ func TestCaptureInterfaceDeleted(t *testing.T) {
 	p.table()
 }
 
-// TestCaptureDropsPrivileges looks at the capabilities of every thread of a capture, which goes on all the same.
-func TestCaptureDropsPrivileges(t *testing.T) {
-	lab := testkit.NewLab(t, testkit.LabOptions{})
-	// A test binary may have C in it (the race detector does), whose threads Go does not know.
+// buildProgram builds the program as it is shipped. A test binary may have C in it (the race detector does), whose threads
+// Go does not know.
+func buildProgram(t *testing.T) string {
+	t.Helper()
 	binary := filepath.Join(t.TempDir(), "rocescope")
 	build := exec.Command("go", "build", "-o", binary, ".")
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	dir := t.TempDir()
-	p := startProgram(t, lab.B, binary, "capture", "-i", lab.B.Iface, "-w", filepath.Join(dir, "a.pcapng"), "-b", "packets:1", "-c", "3")
+	return binary
+}
+
+// TestCaptureUnderSudo makes files for the user who called sudo, where that user may; else for root.
+func TestCaptureUnderSudo(t *testing.T) {
+	const user = 65534
+	lab := testkit.NewLab(t, testkit.LabOptions{})
+	binary := buildProgram(t)
+	t.Setenv("SUDO_UID", fmt.Sprint(user))
+	t.Setenv("SUDO_GID", fmt.Sprint(user))
+	home, err := os.MkdirTemp("", "rocescope-home-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(home) })
+	if err := os.Chown(home, user, user); err != nil {
+		t.Fatal(err)
+	}
+	for dir, owner := range map[string]uint32{home: user, t.TempDir(): 0} {
+		p := startProgram(t, lab.B, binary, "capture", "-i", lab.B.Iface, "-w", filepath.Join(dir, "a.pcapng"), "-b", "packets:1", "-c", "3")
+		lab.A.NewSender().Send(writes(3))
+		p.expect(exitOK)
+		files, _ := filepath.Glob(filepath.Join(dir, "*"))
+		if len(files) != 3 {
+			t.Errorf("there are %q, want 3 files", files)
+		}
+		for _, file := range files {
+			var st unix.Stat_t
+			if err := unix.Stat(file, &st); err != nil || st.Uid != owner || st.Gid != owner {
+				t.Errorf("%s belongs to %d:%d, want %d (%v)", file, st.Uid, st.Gid, owner, err)
+			}
+		}
+	}
+}
+
+// TestCaptureDropsPrivileges looks at the capabilities of every thread of a capture, which goes on all the same.
+func TestCaptureDropsPrivileges(t *testing.T) {
+	lab := testkit.NewLab(t, testkit.LabOptions{})
+	binary := buildProgram(t)
+	for _, engine := range []string{"packet", "xdp"} {
+		t.Run(engine, func(t *testing.T) {
+			dir := t.TempDir()
+			p := startProgram(t, lab.B, binary, "capture", "-i", lab.B.Iface, "--engine", engine,
+				"-w", filepath.Join(dir, "a.pcapng"), "-b", "packets:1", "-c", "3")
+			p.checkCapabilities()
+			lab.A.NewSender().Send(writes(3))
+			p.expect(exitOK)
+			if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 3 {
+				t.Errorf("without capabilities it makes the files %q", files)
+			}
+			if got := p.table(); got["written"] != 3 {
+				t.Errorf("it counts %v", got)
+			}
+		})
+	}
+}
+
+// checkCapabilities looks at every thread of a process, none of which has any left.
+func (p *process) checkCapabilities() {
+	p.t.Helper()
 	status, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", p.cmd.Process.Pid))
 	if len(status) == 0 {
-		t.Fatal("there are no threads")
+		p.t.Fatal("there are no threads")
 	}
 	for _, file := range status {
 		text, err := os.ReadFile(file)
@@ -342,14 +400,9 @@ func TestCaptureDropsPrivileges(t *testing.T) {
 		}
 		for _, line := range []string{"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1"} {
 			if !strings.Contains(string(text), line) {
-				t.Errorf("%s (%v) does not have %q", file, err, line)
+				p.t.Errorf("%s (%v) does not have %q", file, err, line)
 			}
 		}
-	}
-	lab.A.NewSender().Send(writes(3))
-	p.expect(exitOK)
-	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 3 {
-		t.Errorf("without capabilities it makes the files %q", files)
 	}
 }
 
@@ -414,6 +467,28 @@ func TestCaptureRefusals(t *testing.T) {
 	}
 	if b, _ := os.ReadFile(there); string(b) != "precious" {
 		t.Errorf("the file that was there is %q", b)
+	}
+}
+
+func TestDoctor(t *testing.T) {
+	lab := testkit.NewLab(t, testkit.LabOptions{MTU: 1500})
+	for _, c := range []struct {
+		args []string
+		code ExitCode
+		says []string
+	}{
+		{nil, exitOK, []string{"kernel", "privileges", "veth0", "rocescope doctor IFACE"}},
+		{[]string{"veth0"}, exitOK, []string{"up", "1500: packets up to RoCE MTU 1024 fit", "sudo ip link set veth0 mtu 4200", "no RDMA device", "host's clock", "native"}},
+		{[]string{"lo"}, exitUnavailable, []string{"down", "sudo ip link set lo up"}},
+		{[]string{"veth1"}, exitUnavailable, []string{"did you mean veth0?"}},
+	} {
+		p := launchIn(t, lab.B, append([]string{"doctor"}, c.args...)...)
+		p.expect(c.code)
+		for _, says := range c.says {
+			if out := p.stdout.String() + p.said.String(); !strings.Contains(out, says) {
+				t.Errorf("doctor %v does not say %q:\n%s", c.args, says, out)
+			}
+		}
 	}
 }
 

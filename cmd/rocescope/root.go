@@ -31,6 +31,7 @@ func commands(a *app) []group {
 			newShowCommand(a),
 			newDemoCommand(a),
 			newCaptureCommand(a),
+			newDoctorCommand(a),
 		}},
 		{"The tables that everything reads", []*cobra.Command{
 			newFieldsCommand(a),
