@@ -1,6 +1,9 @@
 package flows
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Series is how a connection went over time: points of equal length, of which
 // those without a packet are left out. A capture of any length has at most
@@ -12,7 +15,7 @@ type Series struct {
 }
 
 // MaxPoints is the greatest number of points in a series.
-const MaxPoints = 256
+const MaxPoints = 128
 
 // Point is what happened in one interval.
 type Point struct {
@@ -67,6 +70,10 @@ type pointDir struct {
 	lat                     latencyCounts // of latCount latencies
 }
 
+// fewPoints is how many points a series has room for before it gets room for
+// all: to grow step by step costs as much memory again.
+const fewPoints = 16
+
 // firstShift makes the first interval 1024 ns.
 const firstShift = 10
 
@@ -87,6 +94,9 @@ func (s *series) grow(ns int64) *point {
 	n := len(s.points)
 	if n > 0 && s.points[n-1].slot >= slot {
 		return &s.points[n-1]
+	}
+	if n == cap(s.points) && n >= fewPoints { // a busy connection: it will have them all
+		s.points = slices.Grow(s.points, MaxPoints-n)
 	}
 	s.points = append(s.points, point{slot: slot})
 	return &s.points[n]
