@@ -2,6 +2,7 @@ package captures
 
 import (
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -34,12 +35,13 @@ type piece struct {
 	frames []Frame
 }
 
-// NewQueue makes a queue of so many bytes; 0 is 16 MiB.
+// NewQueue makes a queue of so many bytes; 0 is 16 MiB. The interfaces are
+// copied: their source goes on writing its counters into its own.
 func NewQueue(size int, ifaces []Interface) *Queue {
 	if size == 0 {
 		size = 16 << 20
 	}
-	q := &Queue{ifaces: ifaces, most: max(2, size/chunkSize)}
+	q := &Queue{ifaces: slices.Clone(ifaces), most: max(2, size/chunkSize)}
 	q.wake.L = &q.mu
 	return q
 }
