@@ -219,7 +219,7 @@ func million(b *bench) ([]row, error) {
 			other: "1 000 connections: " + nanos(median(ns[2])), ratio: times(single),
 		},
 		{
-			what: "memory of an idle healthy connection, all in, of 1 000 000", ours: fmt.Sprintf("%.0f bytes", perConn),
+			what: "memory of an idle healthy connection of three operations, all in, of 1 000 000", ours: fmt.Sprintf("%.0f bytes", perConn),
 			goal: "≤ 400 bytes", met: judge(perConn <= 400),
 		},
 	}, nil
