@@ -139,6 +139,7 @@ var predictorTable = []predictor{
 			return []slack{
 				{more: when(v.in.RNRNAKs > 0, v.in.NAKs[dissect.NAKSequence]), why: "sequence NAKs that packets behind a refused message drew count as go-backs for the stack, while predicted is one wait for the receiver"},
 				{more: when(v.out.Reordered > 0, all), fewer: when(v.out.Reordered > 0, all), why: "packets were overtaken on their way to the tap, so that several go-backs stand mixed in the capture: their number is an estimate"},
+				{more: v.out.Ambiguous, why: "for some resends the wire does not tell whether they were a go-back, so they are not predicted"},
 			}
 		},
 		ifMore: "Resends were lost before the tap, or the capture does not have all of them.",
