@@ -19,10 +19,15 @@ import (
 
 const (
 	xdpChunk   = 4096
-	xdpLeast   = 2048  // descriptors of a ring
-	xdpMost    = 16384 // which is what it takes not to lose frames on a busy machine
-	xdpLook    = 200   // milliseconds after which it is looked whether the interface is still there
-	xdpPackets = 512   // packets taken at a time
+	xdpLeast   = 2048    // descriptors of a ring; 16384 of them last a while on a busy machine
+	xdpMost    = 1 << 18 //
+	xdpLook    = 200     // milliseconds after which it is looked whether the interface is still there
+	xdpPackets = 512     // packets taken at a time
+
+	// When less than xdpFew packets came at a time, the next ones get xdpPause to
+	// come together: to be woken for each costs more than all the rest.
+	xdpFew   = 64
+	xdpPause = 200 * time.Microsecond
 )
 
 // xdpFilter is what of a capture filter the XDP program can decide: none, or a
@@ -90,6 +95,7 @@ type xdpSource struct {
 	arena   []byte // frames that came in several parts
 	next    int    // socket to look at next
 	held    *xsk.Socket
+	few     bool // came the last time
 	tries   int
 
 	err      error
@@ -209,10 +215,15 @@ func (s *xdpSource) ReadBatch(dst []Frame) (int, error) {
 			sock := s.sockets[s.next]
 			s.next = (s.next + 1) % len(s.sockets)
 			if n := sock.Receive(s.packets[:min(len(dst), len(s.packets))]); n > 0 {
-				s.held = sock
+				s.held, s.few = sock, n < xdpFew
 				s.frames(sock, s.packets[:n], dst)
 				return n, nil
 			}
+		}
+		if s.few && s.ending == nil {
+			s.few = false
+			time.Sleep(xdpPause)
+			continue
 		}
 		if err := s.wait(); err != nil {
 			s.err = err

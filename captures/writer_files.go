@@ -82,6 +82,13 @@ func (e *WriteError) Unwrap() error { return e.Err }
 // chunkSize is what is written at a time, and what the queue is made of.
 const chunkSize = 256 << 10
 
+// A small write is followed by a pause in which the next ones can come together,
+// unless there is more to write: smallWrite bytes, at most pauses of a millisecond.
+const (
+	smallWrite = 64 << 10
+	pauses     = 10
+)
+
 // chunk is whole blocks on their way to a file.
 type chunk struct {
 	buf         []byte
@@ -327,6 +334,11 @@ func (r *Recorder) run() {
 			close(r.broken)
 		}
 		r.free = append(r.free, c)
+		for i := 0; i < pauses && size < smallWrite && len(r.queue) == 0 && !r.closed; i++ {
+			r.mu.Unlock()
+			time.Sleep(time.Millisecond)
+			r.mu.Lock()
+		}
 	}
 }
 
