@@ -84,6 +84,9 @@ func TestShowEqualsTshark(t *testing.T) {
 	}
 	t.Run("samples", func(t *testing.T) { compareWithTshark(t, ts, columns, files) })
 	t.Run("captures", func(t *testing.T) {
+		files := testkit.Files(t, testkit.RXE(t), "*.pcap")
+		files = slices.DeleteFunc(files, func(f string) bool { return strings.HasPrefix(filepath.Base(f), "iwarp_") })
+		files = append(files, testkit.Files(t, testkit.Public(t), "rocev2_*", "vector_*", "reader_*.pcap*")...)
 		t.Cleanup(func() {
 			for _, x := range oracleExceptions {
 				if x.used.Load() == 0 && !t.Failed() {
@@ -91,9 +94,6 @@ func TestShowEqualsTshark(t *testing.T) {
 				}
 			}
 		})
-		files := testkit.Files(t, testkit.RXE(t), "*.pcap")
-		files = slices.DeleteFunc(files, func(f string) bool { return strings.HasPrefix(filepath.Base(f), "iwarp_") })
-		files = append(files, testkit.Files(t, testkit.Public(t), "rocev2_*", "vector_*", "reader_*.pcap*")...)
 		compareWithTshark(t, ts, columns, files)
 	})
 }
