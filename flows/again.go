@@ -25,13 +25,20 @@ func (t *Tracker) openGap(c *conn, d Direction, from dissect.PSN, p *dissect.Pac
 	x := t.rare(c)
 	m.Bits |= MarkAfterGap
 	x.count(d).OutOfOrder++
-	if len(x.gaps[d]) >= maxGaps {
-		t.settleGap(c, d, &x.gaps[d][0])
-		x.gaps[d] = slices.Delete(x.gaps[d], 0, 1)
-	}
 	g := gap{from: from, to: p.PSN, time: p.Time, frame: p.Number}
 	x.gaps[d] = append(x.gaps[d], g)
+	t.boundGaps(c, d)
 	t.report(findPSNGap, c, d, p, m, uint64(p.PSN.Sub(from)), uint64(from))
+}
+
+// boundGaps settles the oldest gaps where there are too many.
+func (t *Tracker) boundGaps(c *conn, d Direction) {
+	x := t.rare(c)
+	for len(x.gaps[d]) > maxGaps {
+		g := x.gaps[d][0]
+		x.gaps[d] = slices.Delete(x.gaps[d], 0, 1)
+		t.settleGap(c, d, &g)
+	}
 }
 
 // gapBefore reports whether PSNs before p are missing.
@@ -76,6 +83,7 @@ func (t *Tracker) fillGap(c *conn, d Direction, p dissect.PSN) bool {
 	if x.gaps[d][at].from == x.gaps[d][at].to {
 		x.gaps[d] = slices.Delete(x.gaps[d], at, at+1)
 	}
+	t.boundGaps(c, d)
 	return true
 }
 
@@ -319,9 +327,29 @@ func resumes(f *inflight, p *dissect.Packet) bool {
 // fillSpan takes the PSNs of a READ's answers out of the gaps: they were never
 // requests.
 func (t *Tracker) fillSpan(c *conn, d Direction, first dissect.PSN, n int) {
-	for k := 1; k < n; k++ {
-		t.fillGap(c, d, first.Add(k))
+	if n < 2 || t.extrasOf(c) == nil {
+		return
 	}
+	x := t.rare(c)
+	from, to := first.Add(1), first.Add(n)
+	kept := make([]gap, 0, len(x.gaps[d])+1)
+	for _, g := range x.gaps[d] {
+		before, behind := g, g // what of it lies outside
+		if before.to.After(from) {
+			before.to = from
+		}
+		if behind.from.Before(to) {
+			behind.from = to
+		}
+		if before.from.Before(before.to) {
+			kept = append(kept, before)
+		}
+		if behind.from.Before(behind.to) {
+			kept = append(kept, behind)
+		}
+	}
+	x.gaps[d] = kept
+	t.boundGaps(c, d)
 }
 
 // judge tells a retransmission from a copy and from a late packet, and a

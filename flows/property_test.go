@@ -1,11 +1,13 @@
 package flows
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -42,6 +44,7 @@ type trial struct {
 // run tracks a simulated conversation. Its streams are those of the options: A
 // asked first, or was asked by the handshake.
 func run(o testkit.SimOptions) *trial {
+	o.MTU = cmp.Or(o.MTU, 1024)
 	x := &trial{o: o, r: testkit.Simulate(o)}
 	x.s = look(x.r.Frames)
 	for i := range x.s.Connections {
@@ -640,4 +643,83 @@ func TestNotReady(t *testing.T) {
 			t.Fatalf("%s", x.describe(list))
 		}
 	})
+}
+
+// TestCounterexamples are conversations in which a property once found the
+// tracker wrong, cut down to what matters.
+func TestCounterexamples(t *testing.T) {
+	write := func(n int) testkit.SimOp { return testkit.SimOp{Family: dissect.Write, Size: n * 1024} }
+	read := func(n int) testkit.SimOp { return testkit.SimOp{Family: dissect.Read, Size: n * 1024} }
+	add := testkit.SimOp{Family: dissect.FetchAdd}
+	lose := func(from testkit.Side, n int, behind bool) testkit.SimFault {
+		return testkit.SimFault{From: from, Nth: n, Kind: testkit.Lose, Behind: behind}
+	}
+	late := func(from testkit.Side, n, by int, behind bool) testkit.SimFault {
+		return testkit.SimFault{From: from, Nth: n, Kind: testkit.Reorder, By: by, Behind: behind}
+	}
+	twice := func(from testkit.Side, n int) testkit.SimFault {
+		return testkit.SimFault{From: from, Nth: n, Kind: testkit.Duplicate}
+	}
+	for _, c := range []struct {
+		name string
+		o    testkit.SimOptions
+	}{
+		{"a READ response that came twice was not asked for twice", testkit.SimOptions{
+			Ops: [2][]testkit.SimOp{{read(1)}}, Faults: []testkit.SimFault{twice(testkit.B, 0)},
+		}},
+		{"a copy later than half a round trip is no time-out", testkit.SimOptions{
+			Ops: [2][]testkit.SimOp{{write(1), {Family: dissect.Write, Size: 1, Post: 5000}}}, Faults: []testkit.SimFault{twice(testkit.A, 1)},
+			Latency: [2]time.Duration{100, 100},
+		}},
+		{"a READ request that came twice is answered twice", testkit.SimOptions{
+			Ops: [2][]testkit.SimOp{{read(3)}}, Faults: []testkit.SimFault{twice(testkit.A, 0)},
+		}},
+		{"a NAK for what was overtaken before the tap", testkit.SimOptions{
+			Ops: [2][]testkit.SimOp{{write(1), write(1), write(1)}}, Faults: []testkit.SimFault{late(testkit.A, 0, 1, false)},
+		}},
+		{"two NAKs for what was overtaken behind the tap", testkit.SimOptions{
+			Ops: [2][]testkit.SimOp{{add, write(1), write(1)}}, Faults: []testkit.SimFault{late(testkit.A, 0, 1, true)},
+		}},
+		{"the resend comes before what was late", testkit.SimOptions{
+			Ops: [2][]testkit.SimOp{{write(4), write(1), write(1)}}, Faults: []testkit.SimFault{late(testkit.A, 1, 5, false)},
+		}},
+		{"go-back-N over a READ whose answer was lost, without identification", testkit.SimOptions{
+			Ops: [2][]testkit.SimOp{{read(2), write(2), add, write(3)}}, Faults: []testkit.SimFault{lose(testkit.B, 1, true)},
+		}},
+		{"a READ asked for in part, once it was answered", testkit.SimOptions{
+			Ops: [2][]testkit.SimOp{{read(8), write(1)}}, Faults: []testkit.SimFault{lose(testkit.B, 4, true)},
+		}},
+		{"the last response of a READ overtakes its first", testkit.SimOptions{
+			Ops: [2][]testkit.SimOp{{read(2)}}, Faults: []testkit.SimFault{late(testkit.B, 0, 1, false)},
+		}},
+		{"a READ response is late, and its requester asks twice", testkit.SimOptions{
+			Ops: [2][]testkit.SimOp{{read(8)}}, Faults: []testkit.SimFault{late(testkit.B, 0, 1, false)},
+		}},
+		{"what passed a READ's lost answer is asked for again, and was not lost", testkit.SimOptions{
+			Ops: [2][]testkit.SimOp{{read(1), write(1), read(1)}}, Faults: []testkit.SimFault{lose(testkit.B, 0, false)},
+		}},
+		{"a late request fills a gap from which a patient responder needed nothing", testkit.SimOptions{
+			Patient: true, Ops: [2][]testkit.SimOp{{write(5)}}, Faults: []testkit.SimFault{late(testkit.A, 3, 9, false)},
+		}},
+		{"a hole of the capture, then a loss", testkit.SimOptions{
+			Ops:    [2][]testkit.SimOp{{write(1), read(2), write(2)}},
+			Faults: []testkit.SimFault{{From: testkit.A, Nth: 1, Kind: testkit.Miss}, lose(testkit.A, 2, false)},
+		}},
+	} {
+		for _, fixed := range []bool{false, true} {
+			for _, psn := range []dissect.PSN{0, 0xFFFFFE} {
+				o := c.o
+				o.FixedIPID, o.PSNA = fixed, psn
+				announced(&o)
+				x := run(o)
+				list := x.wrong()
+				if x.whole() {
+					list = append(list, x.wrongMessages()...)
+				}
+				if len(list) > 0 {
+					t.Errorf("%s, identification fixed %v, from PSN %d:\n%s", c.name, fixed, psn, x.describe(list))
+				}
+			}
+		}
+	}
 }

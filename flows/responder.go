@@ -118,6 +118,7 @@ func (t *Tracker) acknowledge(c *conn, r Direction, psn dissect.PSN, explicit bo
 				x.gaps[r] = slices.Insert(x.gaps[r], i+1, rest)
 			}
 		}
+		t.boundGaps(c, r)
 	}
 	var prev uint32
 	for i := h.head; i != 0; {

@@ -87,6 +87,7 @@ func keep[T any](list []T) ([]T, bool) {
 
 // noteRequest remembers a request that is seen for the first time.
 func (t *Tracker) noteRequest(g *group, s *seeker, c *conn, p *dissect.Packet) {
+	before := len(s.sent)
 	n, known := t.span(c, AToB, p)
 	if !known {
 		n = int(min((uint64(p.DMALen)+255)/256, 1<<22))
@@ -131,7 +132,6 @@ func (t *Tracker) noteRequest(g *group, s *seeker, c *conn, p *dissect.Packet) {
 		t.listBlock(g, s, uint32(p.PSN)>>blockBits)
 		return
 	}
-	before := len(s.sent)
 	var lost bool
 	if s.sent, lost = keep(s.sent); lost {
 		s.forgotten = true

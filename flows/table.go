@@ -80,7 +80,7 @@ func (t *Tracker) evict() {
 		}
 		return int(a.slot) - int(b.slot)
 	})
-	for _, e := range all[:min(len(all), len(all)/64+1)] {
+	for _, e := range all[:min(len(all), max(len(all)/64, t.live-t.opt.MaxConnections)+1)] {
 		c := t.conn(e.slot)
 		t.settle(c)
 		t.evicted++
