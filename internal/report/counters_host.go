@@ -216,6 +216,7 @@ func addStream(sum, s *flows.Stream) {
 	sum.LostBeforeTap += s.LostBeforeTap
 	sum.LostBehindTap += s.LostBehindTap
 	sum.Reordered += s.Reordered
+	sum.Ambiguous += s.Ambiguous
 	sum.NetworkDuplicates += s.NetworkDuplicates
 	sum.RNRNAKs += s.RNRNAKs
 }
