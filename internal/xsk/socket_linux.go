@@ -32,7 +32,7 @@ const lookEvery = 250 * time.Millisecond
 // something left to kick for: the budget was used up, Completion is full (Reap then), or the device was busy. A zero-copy
 // driver goes on by itself unless it asks for a wake-up, and more is false.
 //
-// Its errors are final for now: ErrGone, ErrDown, or a descriptor that the kernel does not let pass.
+// After one of its errors it does not help to kick again at once: ErrGone, ErrDown, or a descriptor that the kernel refuses.
 func (s *Socket) Kick() (more bool, err error) {
 	k := &s.kernel
 	if !k.copies && s.info.NeedWakeup && !s.TX.NeedWakeup() {
