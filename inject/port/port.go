@@ -14,7 +14,7 @@
 //	for i, s := range slots[:n] { frames[i] = port.Out{Slot: s, Len: write(p.Room(s))} }
 //	err := p.Send(frames[:n])
 //
-// Received frames are borrowed: their bytes are good until the next Receive.
+// Received frames are borrowed: their bytes are good until the next Receive, and not to be written to.
 //
 //	n, err := p.Receive(in)
 //	for _, f := range in[:n] { use(f.Data, f.Time) }
