@@ -1,6 +1,7 @@
 package dissect
 
 import (
+	"encoding/binary"
 	"hash/crc32"
 	"math/bits"
 )
@@ -181,7 +182,4 @@ func le32(b []byte) uint32 {
 	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
 }
 
-func putLE32(b []byte, v uint32) {
-	_ = b[3]
-	b[0], b[1], b[2], b[3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
-}
+func putLE32(b []byte, v uint32) { binary.LittleEndian.PutUint32(b, v) }
