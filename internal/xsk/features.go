@@ -35,6 +35,7 @@ type Features struct {
 	Generic     error // XDP in the kernel's receive path
 	Native      error // XDP in the driver
 	NativeFrags error // and with frames of more than one page
+	Redirect    error // takes frames that XDP programs redirect to it, and live frames
 	Frags       error // programs that are aware of fragments
 	ZeroCopy    error
 	MultiBuffer error // frames of more than one chunk
@@ -67,6 +68,7 @@ func (f *Features) List() []Feature {
 		{"AF_XDP", "send and receive frames past the kernel's network stack", f.AFXDP},
 		{"generic XDP", "redirect frames on any interface, slowly", f.Generic},
 		{"native XDP", "redirect frames in the driver", f.Native},
+		{"redirection", "XDP programs send through it, and live frames: the fastest sender on virtual links", f.Redirect},
 		{"native XDP fragments", "frames of more than one page in the driver, as RoCE MTU 4096 needs", f.NativeFrags},
 		{"fragment-aware programs", "XDP programs that know of frames of more than one page", f.Frags},
 		{"multi-buffer", "frames longer than a chunk of 4096 bytes, as RoCE MTU 4096 needs", f.MultiBuffer},

@@ -228,8 +228,8 @@ const (
 	netdevGet                                                      = 1
 	attrIfindex, attrXDPFeatures, attrZeroCopySegments, attrXSKOps = 1, 3, 4, 6
 
-	actBasic, actRedirect, actZeroCopy, actFrags = 1 << 0, 1 << 1, 1 << 3, 1 << 5
-	xskTimestamp, xskChecksum, xskLaunchTime     = 1 << 0, 1 << 1, 1 << 2
+	actBasic, actRedirect, actXmit, actZeroCopy, actFrags = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 5
+	xskTimestamp, xskChecksum, xskLaunchTime              = 1 << 0, 1 << 1, 1 << 2
 )
 
 // genericHeader is struct genlmsghdr: command, version, and two reserved bytes that the kernel wants to be zero (those of
@@ -283,6 +283,10 @@ func (f *Features) driverFeatures() {
 	}
 	f.Native = says("native XDP", xdp&(actBasic|actRedirect) == actBasic|actRedirect)
 	f.NativeFrags = says("native XDP with fragments", xdp&actFrags != 0)
+	f.Redirect = says("sending redirected frames", xdp&actXmit != 0)
+	if u := (*UnsupportedError)(nil); f.Driver == "veth" && errors.As(f.Redirect, &u) {
+		u.Reason = "a virtual link takes them when its far end has a native XDP program, or GRO (ethtool -K PEER gro on)"
+	}
 	f.ZeroCopy = says("zero-copy", xdp&actZeroCopy != 0)
 	f.ZeroCopyMultiBuffer = says("zero-copy multi-buffer", xdp&actZeroCopy != 0 && f.ZeroCopySegments > 1)
 	f.TxTimestamp = says("hardware transmit time stamps", xsk&xskTimestamp != 0)
@@ -296,6 +300,16 @@ func haveSockets() error {
 		return failure("open an AF_XDP socket", "", err, "CAP_NET_RAW")
 	}
 	return unix.Close(fd)
+}
+
+// QueuesOf is how many queues an interface uses; zero where its driver does not say.
+func QueuesOf(name string) Queues {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return Queues{}
+	}
+	defer unix.Close(fd)
+	return queues(fd, name)
 }
 
 // queues asks the driver how many queues it uses.

@@ -97,22 +97,24 @@ func (s *Socket) Append(dst []byte, p Packet) []byte {
 }
 
 // Release gives the chunks of all packets that Receive gave out back to Fill.
-func (s *Socket) Release() {
-	held := uint32(s.RX.Held())
-	if held == 0 {
+func (s *Socket) Release() { s.ReleaseFirst(uint32(s.RX.Held())) }
+
+// ReleaseFirst gives back the chunks of the oldest packets only, whose Descs add up to slots.
+func (s *Socket) ReleaseFirst(slots uint32) {
+	if slots == 0 {
 		return
 	}
-	at, n := s.Fill.Reserve(held)
-	first := s.RX.next - held
+	at, n := s.Fill.Reserve(slots)
+	first := s.RX.next - uint32(s.RX.Held())
 	for i := range n {
 		*s.Fill.Slot(at + i) = s.RX.Slot(first+i).Addr & s.umem.mask
 	}
 	s.Fill.Submit(n)
 	// There is always room, for no more chunks circulate than Fill has slots, unless somebody filled it by hand.
-	if n < held {
-		s.giveBack(first+n, held-n)
+	if n < slots {
+		s.giveBack(first+n, slots-n)
 	}
-	s.RX.Release(held)
+	s.RX.Release(slots)
 }
 
 func (s *Socket) giveBack(first, n uint32) {

@@ -80,6 +80,30 @@ func (p *Program) Attach(string, AttachMode) (*Attachment, error) {
 // Close does nothing on this system.
 func (a *Attachment) Close() error { return nil }
 
+// LiveFrames makes frames inside the kernel.
+type LiveFrames struct{}
+
+// OpenLiveFrames is not supported on this system.
+func OpenLiveFrames(LiveOptions) (*LiveFrames, error) { return nil, unsupported("make live frames") }
+
+// MaxLiveFrame is not supported on this system.
+func MaxLiveFrame() (int, error) { return 0, unsupported("make live frames") }
+
+// Prime is not supported on this system.
+func (l *LiveFrames) Prime() error { return unsupported("make live frames") }
+
+// Run is not supported on this system.
+func (l *LiveFrames) Run(int) (sent int, err error) { return 0, unsupported("make live frames") }
+
+// Stats is not supported on this system.
+func (l *LiveFrames) Stats() (LiveStats, error) { return LiveStats{}, unsupported("make live frames") }
+
+// PSN is not supported on this system.
+func (l *LiveFrames) PSN(int) (uint32, error) { return 0, unsupported("make live frames") }
+
+// Close does nothing on this system.
+func (l *LiveFrames) Close() error { return nil }
+
 // Probe is not supported on this system.
 func Probe(name string) (Features, error) {
 	return Features{Interface: name}, unsupported("probe " + name)
