@@ -1,18 +1,35 @@
 package port
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // minFrame is an Ethernet header: nothing shorter is a frame.
-const minFrame = 14
+const minFrame = etherHeader
 
-// check refuses a batch with a frame that has no place in a slot: its sender is wrong about something.
-func (i *Info) check(frames []Out) error {
+// check refuses a batch with a frame that cannot go out: its sender is wrong about something.
+func (i *Info) check(p Port, frames []Out) error {
+	plain := int32(i.MaxFrame)
+	if i.MTU > 0 {
+		plain = min(plain, int32(i.MTU)+etherHeader)
+	}
 	for k := range frames {
-		if n := frames[k].Len; n < minFrame || int(n) > i.MaxFrame || int(frames[k].Slot) >= i.Slots {
-			return i.refuse(frames[k])
+		f := frames[k]
+		if f.Len < minFrame || f.Len > int32(i.MaxFrame) || f.Slot >= uint32(i.Slots) || f.Len > plain && !tagged(p.Room(f.Slot)) {
+			return i.refuse(f)
 		}
 	}
 	return nil
+}
+
+// tagged says whether a frame has a VLAN tag, for which interfaces have room beside the MTU.
+func tagged(frame []byte) bool {
+	switch binary.BigEndian.Uint16(frame[12:]) {
+	case 0x8100, 0x88A8:
+		return true
+	}
+	return false
 }
 
 func (i *Info) refuse(f Out) error {
@@ -21,10 +38,12 @@ func (i *Info) refuse(f Out) error {
 		where += " on " + i.Interface
 	}
 	switch {
-	case int(f.Slot) >= i.Slots:
+	case f.Slot >= uint32(i.Slots):
 		return fmt.Errorf("port: %s: slot %d does not exist: there are %d", where, f.Slot, i.Slots)
 	case f.Len < minFrame:
 		return fmt.Errorf("port: %s: a frame of %d bytes is shorter than an Ethernet header", where, f.Len)
+	case int(f.Len) <= i.MaxFrame:
+		return fmt.Errorf("port: %s: an untagged frame of %d bytes: %w for an MTU of %d", where, f.Len, ErrFrameSize, i.MTU)
 	}
 	return fmt.Errorf("port: %s: a frame of %d bytes: %w: this port takes %d", where, f.Len, ErrFrameSize, i.MaxFrame)
 }

@@ -121,7 +121,7 @@ func (m *Memory) Send(frames []Out) error {
 	if err := m.sendable(); err != nil {
 		return err
 	}
-	if err := m.info.check(frames); err != nil {
+	if err := m.info.check(m, frames); err != nil {
 		return err
 	}
 	time := m.clock()

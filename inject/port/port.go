@@ -67,9 +67,11 @@ type Info struct {
 	Via       string // which kind it is, by the name that --via takes
 	Interface string // empty if there is none
 	Queue     int
-	MaxFrame  int // the longest frame it can send, bytes
+	MTU       int // of the interface when the port was opened; 0 if there is none
+	MaxFrame  int // the longest frame it can send, bytes; with an interface, one with a VLAN tag
 	Slots     int
-	Receives  bool // whether anything can arrive
+	Receives  bool   // whether anything can arrive
+	Detail    string // how it does it, for people: "copy, native XDP, 512 descriptors a call"
 }
 
 // Stats counts frames since the port was opened.
@@ -81,4 +83,5 @@ type Stats struct {
 	RecvBytes   uint64
 	RecvLost    uint64 // arrived, and found no room
 	Outstanding int    // handed over and not yet known to have left
+	LinkDropped uint64 // frames that the interface itself says it dropped on sending, whoever sent them
 }

@@ -1,0 +1,255 @@
+package port
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rocescope/rocescope/internal/testkit"
+)
+
+// opener opens ports of one kind that has an interface.
+type opener struct {
+	name string
+	open func(Options) ([]Port, error)
+}
+
+// onInterfaces are the kinds that tests in network namespaces go through.
+var onInterfaces = []opener{
+	{"xdp", func(o Options) ([]Port, error) { return listed(OpenXDP(o)) }},
+	{"packet", func(o Options) ([]Port, error) { return alone(OpenPacket(o)) }},
+}
+
+// openIn opens a port in a namespace, until the test ends.
+func openIn(t testing.TB, n *testkit.Namespace, k opener, o Options) Port {
+	t.Helper()
+	p, err := tryIn(n, k, o)
+	if errors.Is(err, ErrNotSupported) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+func tryIn(n *testkit.Namespace, k opener, o Options) (p Port, err error) {
+	o.Interface = n.Iface
+	n.Do(func() {
+		var all []Port
+		if all, err = k.open(o); err == nil {
+			p = all[0]
+		}
+	})
+	return p, err
+}
+
+// roce is the headers of a RoCE v2 frame of a length, whose payload says a number. Ports do not look at more.
+func roce(b []byte, number, length int, ipv6, vlan bool) int {
+	clear(b[:length])
+	copy(b, "\x02\x00\x00\x00\x00\x02\x02\x00\x00\x00\x00\x01")
+	at := 12
+	if vlan {
+		copy(b[at:], "\x81\x00\x60\x05") // priority 3, VLAN 5
+		at += 4
+	}
+	if ipv6 {
+		copy(b[at:], "\x86\xdd\x60\x00\x00\x00")
+		l := length - at - 42
+		copy(b[at+6:], []byte{byte(l >> 8), byte(l), 17, 64})
+		copy(b[at+10:], "\xfd\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\xfd\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02")
+		at += 42
+	} else {
+		copy(b[at:], "\x08\x00\x45\x00")
+		l := length - at - 2
+		copy(b[at+4:], []byte{byte(l >> 8), byte(l), 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2})
+		at += 22
+	}
+	l := length - at
+	copy(b[at:], []byte{0xC0, 0, 4791 >> 8, 4791 & 0xFF, byte(l >> 8), byte(l), 0, 0, 4, 0, 0xFF, 0xFF, 0, 0, 0, 0x11})
+	copy(b[at+16:], []byte{byte(number >> 24), byte(number >> 16), byte(number >> 8), byte(number)})
+	for i := at + 20; i < length; i++ {
+		b[i] = byte(i + number)
+	}
+	return length
+}
+
+// shape is what frames of a run look like: the n-th one.
+type shape func(b []byte, n int) int
+
+// mixed is RoCE frames of all path MTUs, IPv4 and IPv6, with and without VLAN, of sizes around what ports divide them by.
+func mixed(b []byte, n int) int {
+	sizes := []int{62, 64, 256, 512, 1024, 2048, 3839, 3840, 3841, 4095, 4096}
+	ipv6, vlan := n&1 != 0, n&2 != 0
+	size := sizes[n/4%len(sizes)]
+	if n/4%len(sizes) > 1 { // a path MTU: headers, BTH, RETH, immediate, ICRC
+		size += 14 + 20 + 8 + 12 + 16 + 4 + 4
+	}
+	if ipv6 {
+		size += 20
+	}
+	if vlan {
+		size += 4
+	}
+	return roce(b, n, size, ipv6, vlan)
+}
+
+// run sends frames from one port to another and compares what arrives, byte by byte and in order.
+func run(t testing.TB, from, to Port, frames int, write shape) {
+	t.Helper()
+	slots, out, in := make([]uint32, 64), make([]Out, 64), make([]In, 100)
+	want := make([]byte, from.Info().MaxFrame)
+	sent, received := 0, 0
+	for deadline := time.Now().Add(20 * time.Second); received < frames; {
+		n := from.Take(slots[:min(64, frames-sent)])
+		for i, s := range slots[:n] {
+			out[i] = Out{s, int32(write(from.Room(s), sent+i))}
+		}
+		if err := from.Send(out[:n]); err != nil {
+			t.Fatal(err)
+		}
+		sent += n
+		if n == 0 {
+			if err := from.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := to.Receive(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range in[:got] {
+			length := write(want, received)
+			if !bytes.Equal(f.Data, want[:length]) {
+				t.Fatalf("frame %d of %d bytes: got %d bytes\n%x\nwant\n%x", received, length, len(f.Data), f.Data, want[:length])
+			}
+			if age := time.Since(time.Unix(0, f.Time)); age < -time.Second || age > 20*time.Second {
+				t.Fatalf("frame %d arrived %v ago", received, age)
+			}
+			received++
+		}
+		if got == 0 {
+			if err := to.Wait(10 * time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d frames arrived; sender %+v, receiver %+v", received, frames, from.Stats(), to.Stats())
+		}
+	}
+	if n, err := to.Receive(in); n != 0 || err != nil {
+		t.Fatalf("%d frames too many, %v", n, err)
+	}
+}
+
+// TestFramesArrive sends through each kind and receives through each kind: every frame arrives once, in order, unchanged.
+func TestFramesArrive(t *testing.T) {
+	const frames = 4 * 11 * 20
+	for _, k := range onInterfaces {
+		for _, l := range onInterfaces {
+			t.Run(k.name+" to "+l.name, func(t *testing.T) {
+				lab := testkit.NewLab(t, testkit.LabOptions{MTU: 4200})
+				from := openIn(t, lab.A, k, Options{Ring: 2048})
+				to := openIn(t, lab.B, l, Options{Ring: 2048})
+				run(t, from, to, frames, mixed)
+				run(t, to, from, frames, mixed)
+				s, r := from.Stats(), to.Stats()
+				if s.Sent != frames || r.Received != frames || s.Received != frames || r.Sent != frames {
+					t.Errorf("counted %+v and %+v, want %d each way", s, r, frames)
+				}
+				if s.SentBytes != r.RecvBytes || s.SendLost+r.SendLost+s.RecvLost+r.RecvLost != 0 || s.LinkDropped != 0 {
+					t.Errorf("counted %+v and %+v", s, r)
+				}
+				if got := lab.B.Received(); got != frames {
+					t.Errorf("the interface received %d frames", got)
+				}
+			})
+		}
+	}
+}
+
+// TestSmallFramesArrive: with frames that fit into one page, and an MTU that is larger or not.
+func TestSmallFramesArrive(t *testing.T) {
+	for _, k := range onInterfaces {
+		for _, mtu := range []int{1500, 9000} {
+			t.Run(fmt.Sprint(k.name, " ", mtu), func(t *testing.T) {
+				lab := testkit.NewLab(t, testkit.LabOptions{MTU: mtu})
+				from := openIn(t, lab.A, k, Options{MaxFrame: 1200, Slots: 100, SendOnly: true})
+				to := openIn(t, lab.B, k, Options{Ring: 2048})
+				run(t, from, to, 3000, func(b []byte, n int) int { return roce(b, n, 70+n%1130, false, false) })
+				if from.Info().Receives || !to.Info().Receives {
+					t.Error("who receives is mixed up")
+				}
+			})
+		}
+	}
+}
+
+// TestOnlyWhatWasAskedFor: RoCE arrives; other frames do with All only.
+func TestOnlyWhatWasAskedFor(t *testing.T) {
+	for _, k := range onInterfaces {
+		for _, all := range []bool{false, true} {
+			t.Run(fmt.Sprint(k.name, " all ", all), func(t *testing.T) {
+				lab := testkit.NewLab(t, testkit.LabOptions{MTU: 1500})
+				from := openIn(t, lab.A, k, Options{SendOnly: true})
+				to := openIn(t, lab.B, k, Options{Ring: 2048, All: all})
+				arp := func(b []byte, n int) int {
+					length := roce(b, n, 80, false, false)
+					if all || n == 0 {
+						b[12], b[13] = 0x08, 0x06
+					}
+					return length
+				}
+				if !all {
+					slot := make([]uint32, 1)
+					from.Take(slot)
+					if err := from.Send([]Out{{slot[0], int32(arp(from.Room(slot[0]), 0))}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				run(t, from, to, 20, func(b []byte, n int) int { return arp(b, n+1) })
+			})
+		}
+	}
+}
+
+// TestPortsDoNotAllocate, neither to send nor to receive.
+func TestPortsDoNotAllocate(t *testing.T) {
+	for _, k := range onInterfaces {
+		t.Run(k.name, func(t *testing.T) {
+			lab := testkit.NewLab(t, testkit.LabOptions{MTU: 4200})
+			from := openIn(t, lab.A, k, Options{SendOnly: true})
+			to := openIn(t, lab.B, k, Options{Ring: 4096})
+			slots, out, in := make([]uint32, 64), make([]Out, 64), make([]In, 64)
+			got := 0
+			if n := testing.AllocsPerRun(50, func() {
+				n := from.Take(slots)
+				for i, s := range slots[:n] {
+					out[i] = Out{s, int32(roce(from.Room(s), i, 100+i%2*4070, false, false))}
+				}
+				if err := from.Send(out[:n]); err != nil {
+					t.Fatal(err)
+				}
+				if err := from.Flush(); err != nil {
+					t.Fatal(err)
+				}
+				if err := to.Wait(time.Second); err != nil {
+					t.Fatal(err)
+				}
+				m, err := to.Receive(in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got += m
+			}); n != 0 {
+				t.Errorf("%v allocations for 64 frames", n)
+			}
+			if got == 0 {
+				t.Error("nothing was received")
+			}
+		})
+	}
+}
