@@ -21,6 +21,8 @@ type Frame struct {
 	// HasTime says whether the capture recorded a time for this frame. pcapng
 	// Simple Packet Blocks have none, nor have interfaces of absurd resolution.
 	HasTime bool
+	// Direction is In or Out where the capture tells (epb_flags in pcapng).
+	Direction Direction
 }
 
 // Interface describes where frames were captured, as far as the file tells.

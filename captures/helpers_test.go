@@ -136,6 +136,17 @@ func texts(errs []error) []string {
 	return all
 }
 
+// inbound and outbound are the same frame, of which the file tells the direction.
+func inbound(f Frame) Frame {
+	f.Direction = In
+	return f
+}
+
+func outbound(f Frame) Frame {
+	f.Direction = Out
+	return f
+}
+
 // want is a frame as a test table says it.
 func want(time int64, data string, wire, iface int, link dissect.LinkType) Frame {
 	return Frame{Time: time, Data: []byte(data), WireLen: wire, Iface: iface, Link: link, HasTime: true}

@@ -20,12 +20,12 @@ var (
 	ErrNotOffered = errors.New("not offered here")
 )
 
-// Direction chooses frames by whether this host sent them.
+// Direction says whether this host received or sent frames.
 type Direction uint8
 
 // Directions.
 const (
-	InOut Direction = iota
+	InOut Direction = iota // both; of one frame: not known
 	In
 	Out
 )
@@ -67,9 +67,10 @@ type LiveOptions struct {
 	SnapLen       int           // bytes kept of each frame; 0 keeps all
 	Direction     Direction     //
 	NoPromiscuous bool          // only frames for this host
-	Ring          int           // bytes of the kernel's ring; 0 is 64 MiB
-	Block         int           // bytes of the blocks that the ring consists of; 0 is 1 MiB
-	Timeout       time.Duration // for how long a frame may wait in a block that is not full; 0 is 20 ms
+	Ring          int           // bytes of all of the kernel's rings together; 0 is 64 MiB
+	Rings         int           // rings of EnginePacket; 0 is one for each queue of the interface, at most one for each core
+	Block         int           // bytes of the blocks that a ring of EnginePacket consists of; 0 is 1 MiB
+	Timeout       time.Duration // for how long a frame may wait in a block that is not full; 0 is 20 ms, 5 ms with several rings
 	Clock         Clock         //
 }
 
@@ -83,7 +84,24 @@ type LiveStats struct {
 	Waiting     uint64 // frames in the ring; after the end, frames that nobody wanted any more
 	CardDropped uint64 // frames that the card dropped before anybody saw them (rx_missed), since the capture began
 	HostTimes   uint64 // with AdapterClock: frames that the card gave no time
+	Late        uint64 // frames that were handed out behind a younger one
 	Downs       uint64 // times that the interface went down
+	Rings       []RingStats
+}
+
+// RingStats is one ring's part: of EnginePacket, the rings that cores fill; of
+// EngineXDP, the interface's queues.
+type RingStats struct{ Seen, Delivered, Dropped uint64 }
+
+// add adds a ring's part. Frames that came in while it was counted may have been
+// delivered already.
+func (s *LiveStats) add(r RingStats) {
+	r.Seen = max(r.Seen, r.Delivered+r.Dropped)
+	s.Rings = append(s.Rings, r)
+	s.Seen += r.Seen
+	s.Delivered += r.Delivered
+	s.RingDropped += r.Dropped
+	s.Waiting += r.Seen - r.Delivered - r.Dropped
 }
 
 // LiveInterface is an interface of this machine.
@@ -127,12 +145,6 @@ func OpenLive(o LiveOptions) (*Live, error) {
 	}
 	if o.Ring == 0 {
 		o.Ring = 64 << 20
-	}
-	if o.Block == 0 {
-		o.Block = min(1<<20, o.Ring/4)
-	}
-	if o.Timeout == 0 {
-		o.Timeout = 20 * time.Millisecond
 	}
 	b, err := openBackend(&o)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/internal/xsk"
 )
 
 func openBackend(o *LiveOptions) (backend, error) {
@@ -77,6 +78,7 @@ type device struct {
 	kind   uint16 // ARPHRD_…
 	driver string
 	mtu    int
+	queues int             // that it receives on; 0 where the driver does not say
 	handle *netlink.Handle // in the interface's network namespace
 	missed uint64          // rx_missed when the capture began
 }
@@ -109,7 +111,22 @@ func findDevice(name string) (*device, error) {
 		d.driver = driverOf(fd, name)
 		unix.Close(fd)
 	}
+	d.queues = xsk.QueuesOf(name).RX
 	return d, nil
+}
+
+// cores are the cores that this process may run on.
+func cores() (list []int) {
+	var set unix.CPUSet
+	if unix.SchedGetaffinity(0, &set) != nil {
+		return []int{0}
+	}
+	for core := 0; len(list) < set.Count(); core++ {
+		if set.IsSet(core) {
+			list = append(list, core)
+		}
+	}
+	return list
 }
 
 // hardwareType is the number of the few hardware types that matter.

@@ -127,6 +127,15 @@ func TestLiveDirection(t *testing.T) {
 			t.Fatal(err)
 		}
 		same(t, c.want, got)
+		for i := range got {
+			want := captures.Out
+			if c.d != captures.Out && i < half {
+				want = captures.In
+			}
+			if got[i].Direction != want {
+				t.Fatalf("-Q %d, frame %d: direction %d, want %d", c.d, i+1, got[i].Direction, want)
+			}
+		}
 		live.Close()
 	}
 }
@@ -400,7 +409,9 @@ func TestLiveToFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	sent := traffic()
-	lab.A.NewSender().Send(sent)
+	half := len(sent) / 2
+	lab.A.NewSender().Send(sent[:half])
+	lab.B.NewSender().Send(sent[half:])
 	live.Stop()
 	batch := make([]captures.Frame, 50)
 	for {
@@ -436,13 +447,17 @@ func TestLiveToFile(t *testing.T) {
 	}
 
 	ts := testkit.FindTshark(t)
-	rows := ts.Fields(t, file, "frame.len", "frame.interface_name", "infiniband.bth.psn")
+	rows := ts.Fields(t, file, "frame.len", "frame.interface_name", "infiniband.bth.psn", "frame.packet_flags_direction")
 	plain := ts.Fields(t, testkit.WriteCapture(t, "plain.pcapng", sent), "frame.len", "infiniband.bth.psn")
 	if len(rows) != len(plain) {
 		t.Fatalf("tshark reads %d packets, want %d", len(rows), len(plain))
 	}
 	for i, row := range rows {
-		if row[0] != plain[i][0] || row[1] != lab.B.Iface || row[2] != plain[i][1] {
+		direction := "0x00000001"
+		if i >= half {
+			direction = "0x00000002"
+		}
+		if row[0] != plain[i][0] || row[1] != lab.B.Iface || row[2] != plain[i][1] || row[3] != direction {
 			t.Errorf("tshark reads packet %d as %q, want %q", i+1, row, plain[i])
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -13,21 +14,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/internal/xsk"
 )
 
 const (
-	xdpChunk   = 4096
-	xdpLeast   = 2048    // descriptors of a ring; 16384 of them last a while on a busy machine
-	xdpMost    = 1 << 18 //
-	xdpLook    = 200     // milliseconds after which it is looked whether the interface is still there
-	xdpPackets = 512     // packets taken at a time
+	xdpChunk = 4096
+	xdpLeast = 2048    // descriptors of a ring; 16384 of them last a while on a busy machine
+	xdpMost  = 1 << 18 //
 
-	// When less than xdpFew packets came at a time, the next ones get xdpPause to
-	// come together: to be woken for each costs more than all the rest.
-	xdpFew   = 64
-	xdpPause = 200 * time.Microsecond
+	// xdpLook is after what time it is looked whether the interface is still there,
+	// and xdpSettle whether the last frames have come out.
+	xdpLook   = 200 * time.Millisecond
+	xdpSettle = time.Millisecond
 )
 
 // xdpFilter is what of a capture filter the XDP program can decide: none, or a
@@ -79,33 +77,29 @@ func xdpFilter(filter string) (o xsk.ProgramOptions, err error) {
 	return o, nil
 }
 
-// xdpSource is a Source over one AF_XDP socket for each queue of an interface.
-// Frames are borrowed from the sockets' memory until the next ReadBatch.
+// xdpSource is a Source over one AF_XDP socket for each queue of an interface, each
+// with a thread of its own.
 type xdpSource struct {
 	o       LiveOptions
 	dev     *device
-	bell    wakeup
 	program *xsk.Program
 	attach  *xsk.Attachment
-	sockets []*xsk.Socket
-	umems   []*xsk.UMEM
-	polls   []unix.PollFd
+	queues  []*xdpQueue
 	ifaces  []Interface
-	packets []xsk.Packet
-	arena   []byte // frames that came in several parts
-	next    int    // socket to look at next
-	held    *xsk.Socket
-	few     bool // came the last time
+	wake    chan struct{} // rung when a queue has frames, and by Stop
+	look    *time.Timer
+	closing wakeup // ends the threads
+	newest  int64  // time of the newest frame that was handed out
 	tries   int
 
 	err      error
 	ending   error
 	stopping atomic.Bool
 
-	mu        sync.Mutex
-	closed    bool
-	stats     LiveStats
-	delivered atomic.Uint64
+	mu     sync.Mutex
+	closed bool
+	stats  LiveStats
+	late   atomic.Uint64
 }
 
 func openXDP(o *LiveOptions) (_ *xdpSource, err error) {
@@ -118,12 +112,14 @@ func openXDP(o *LiveOptions) (_ *xdpSource, err error) {
 		return nil, liveError(o.Interface, "frames that this host sends, with the engine xdp", ErrNotOffered, nil)
 	case o.Clock == AdapterClock:
 		return nil, liveError(o.Interface, "hardware time stamps with the engine xdp", ErrNotOffered, nil)
+	case o.Rings > 0:
+		return nil, liveError(o.Interface, "a number of rings with the engine xdp, which has one for each queue", ErrNotOffered, nil)
 	}
 	dev, err := findDevice(o.Interface)
 	if err != nil {
 		return nil, err
 	}
-	s := &xdpSource{o: *o, dev: dev, bell: wakeup{-1}, packets: make([]xsk.Packet, xdpPackets)}
+	s := &xdpSource{o: *o, dev: dev, closing: wakeup{-1}, wake: make(chan struct{}, 1), look: time.NewTimer(xdpLook)}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -135,30 +131,34 @@ func openXDP(o *LiveOptions) (_ *xdpSource, err error) {
 	if !dev.up {
 		return nil, liveError(dev.name, "", ErrInterfaceDown, nil)
 	}
-	if s.bell, err = newWakeup(); err != nil {
+	if s.closing, err = newWakeup(); err != nil {
 		return nil, liveError(dev.name, "make an event", nil, err)
 	}
-	features, err := xsk.Probe(dev.name)
-	if err != nil {
-		return nil, s.refused(err)
-	}
-	queues := max(1, features.Queues.RX)
+	queues := max(1, dev.queues)
 	filter.Queues = max(64, queues)
 	if s.program, err = xsk.LoadProgram(filter); err != nil {
 		return nil, s.refused(err)
 	}
-	for q := range queues {
-		if err := s.open(q, queues); err != nil {
+	for n := range queues {
+		if err := s.open(n, queues); err != nil {
 			return nil, s.refused(err)
 		}
+	}
+	for n, q := range s.queues {
+		// Cards spread their queues' interrupts over the first cores: where there are
+		// more cores than queues, the threads get others.
+		all := cores()
+		q.start(s, all[(queues+n)%len(all)])
 	}
 	// Last of all: what comes before would find no socket.
 	if s.attach, err = s.program.Attach(dev.name, xsk.AttachAuto); err != nil {
 		return nil, s.refused(err)
 	}
-	s.polls = append(s.polls, unix.PollFd{Fd: int32(s.bell.fd), Events: unix.POLLIN})
 	i := dev.describe(o)
-	i.Description += fmt.Sprintf(", %v %v, %d queues", s.attach.Mode, s.sockets[0].Info().Mode, queues)
+	i.Description += fmt.Sprintf(", %v %v", s.attach.Mode, s.queues[0].sock.Info().Mode)
+	if queues > 1 {
+		i.Description += fmt.Sprintf(", %d queues", queues)
+	}
 	s.ifaces = []Interface{i}
 	return s, nil
 }
@@ -171,17 +171,15 @@ func (s *xdpSource) open(queue, queues int) error {
 	if err != nil {
 		return err
 	}
-	s.umems = append(s.umems, umem)
+	q := newXDPQueue(umem, size, s.o.SnapLen)
+	s.queues = append(s.queues, q)
 	o := xsk.Options{Interface: s.dev.name, Queue: queue, UMEM: umem, RX: size}
 	const tags = 14 + 2*tagLength
 	o.MultiBuffer = s.dev.mtu+tags > umem.RxFrameSize() && xsk.HaveMultiBuffer() == nil
-	sock, err := xsk.Open(o)
-	if err != nil {
+	if q.sock, err = xsk.Open(o); err != nil {
 		return err
 	}
-	s.sockets = append(s.sockets, sock)
-	s.polls = append(s.polls, unix.PollFd{Fd: int32(sock.FD()), Events: unix.POLLIN})
-	return s.program.Register(sock)
+	return s.program.Register(q.sock)
 }
 
 // refused gives an error of package xsk the sentinel of this one.
@@ -206,24 +204,13 @@ func (s *xdpSource) ReadBatch(dst []Frame) (int, error) {
 	if len(dst) == 0 || s.err != nil {
 		return 0, s.err
 	}
-	if s.held != nil {
-		s.held.Release()
-		s.held = nil
+	for _, q := range s.queues {
+		q.giveBack()
 	}
 	for {
-		for range s.sockets {
-			sock := s.sockets[s.next]
-			s.next = (s.next + 1) % len(s.sockets)
-			if n := sock.Receive(s.packets[:min(len(dst), len(s.packets))]); n > 0 {
-				s.held, s.few = sock, n < xdpFew
-				s.frames(sock, s.packets[:n], dst)
-				return n, nil
-			}
-		}
-		if s.few && s.ending == nil {
-			s.few = false
-			time.Sleep(xdpPause)
-			continue
+		if n := s.merge(dst); n > 0 {
+			s.tries = 0
+			return n, nil
 		}
 		if err := s.wait(); err != nil {
 			s.err = err
@@ -232,22 +219,34 @@ func (s *xdpSource) ReadBatch(dst []Frame) (int, error) {
 	}
 }
 
-// frames makes frames of packets. AF_XDP has no time of arrival, so they get that
-// of now.
-func (s *xdpSource) frames(sock *xsk.Socket, packets []xsk.Packet, dst []Frame) {
-	now := time.Now().UnixNano()
-	s.arena = s.arena[:0]
-	for i, p := range packets {
-		data := sock.Bytes(p)
-		if p.Descs > 1 {
-			at := len(s.arena)
-			s.arena = sock.Append(s.arena, p)
-			data = s.arena[at:]
+// merge hands out what the queues' threads have, in the order of time.
+func (s *xdpSource) merge(dst []Frame) (n int) {
+	for n < len(dst) {
+		var first *xdpQueue
+		others := int64(math.MaxInt64)
+		for _, q := range s.queues {
+			switch {
+			case !q.open():
+			case first == nil:
+				first = q
+			case q.head() < first.head():
+				first, others = q, first.head()
+			default:
+				others = min(others, q.head())
+			}
 		}
-		n := min(len(data), s.o.SnapLen)
-		dst[i] = Frame{Time: now, Data: data[:n:n], WireLen: int(p.Len), Link: dissect.LinkEthernet, HasTime: true}
+		if first == nil {
+			break
+		}
+		got := first.take(dst[n:], others)
+		if dst[n].Time < s.newest {
+			s.late.Add(uint64(got))
+		} else {
+			s.newest = dst[n+got-1].Time
+		}
+		n += got
 	}
-	s.delivered.Add(uint64(len(packets)))
+	return n
 }
 
 // wait returns when there may be frames, and an error when there will be none.
@@ -255,35 +254,29 @@ func (s *xdpSource) wait() error {
 	if s.ending == nil && s.stopping.Load() {
 		s.end(io.EOF)
 	}
-	timeout := xdpLook
-	watched := s.polls
+	s.look.Reset(xdpLook)
 	if s.ending != nil {
-		s.tries++
-		if s.counts(false).Waiting == 0 || s.tries > settleTries {
+		if s.tries++; s.counts(false).Waiting == 0 || s.tries > settleTries {
 			return s.ending
 		}
-		timeout, watched = 1, s.polls[:len(s.sockets)] // the bell goes on ringing
+		s.look.Reset(xdpSettle)
 	}
-	n, err := unix.Poll(watched, timeout)
-	if err != nil && !errors.Is(err, unix.EINTR) {
-		return liveError(s.dev.name, "wait for frames", nil, err)
-	}
-	if s.ending != nil {
-		return nil
-	}
-	broken := false
-	for i := range watched {
-		broken = broken || watched[i].Revents&(unix.POLLERR|unix.POLLHUP|unix.POLLNVAL) != 0
-	}
-	switch {
-	case n > 0 && !broken || s.dev.exists():
-		if broken {
-			time.Sleep(time.Millisecond) // an interface that is down; it must not make a busy loop
+	select {
+	case <-s.wake:
+	case <-s.look.C:
+		if s.ending == nil && !s.dev.exists() {
+			s.end(liveError(s.dev.name, "", ErrInterfaceGone, nil))
 		}
-	default:
-		s.end(liveError(s.dev.name, "", ErrInterfaceGone, nil))
 	}
 	return nil
+}
+
+// ring wakes ReadBatch.
+func (s *xdpSource) ring() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it rings already
+	}
 }
 
 // end lets no more frames in.
@@ -297,11 +290,7 @@ func (s *xdpSource) end(reason error) {
 // Stop implements backend.
 func (s *xdpSource) Stop() {
 	s.stopping.Store(true)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.bell.ring()
-	}
+	s.ring()
 }
 
 // Stats implements backend.
@@ -312,7 +301,15 @@ func (s *xdpSource) counts(card bool) LiveStats {
 	defer s.mu.Unlock()
 	s.count(card)
 	st := s.stats
-	st.Delivered = s.delivered.Load()
+	st.Late = s.late.Load()
+	for _, q := range s.queues {
+		r := RingStats{Delivered: q.delivered.Load(), Dropped: q.dropped}
+		r.Seen = max(q.received.Load(), r.Delivered) + r.Dropped
+		st.Rings = append(st.Rings, r)
+		st.Delivered += r.Delivered
+		st.RingDropped += r.Dropped
+	}
+	// Frames that came in meanwhile may have been delivered already.
 	st.Seen = max(st.Seen, st.Delivered+st.RingDropped)
 	st.Waiting = st.Seen - st.Delivered - st.RingDropped
 	return st
@@ -325,10 +322,9 @@ func (s *xdpSource) count(card bool) {
 	}
 	if c, err := s.program.Counters(); err == nil {
 		s.stats.Seen = c.Redirected()
-		s.stats.RingDropped = 0
-		for _, sock := range s.sockets {
-			if st, err := sock.Stats(); err == nil {
-				s.stats.RingDropped += st.RxLost() + st.RxBroken
+		for _, q := range s.queues {
+			if st, err := q.sock.Stats(); err == nil {
+				q.dropped = st.RxLost() + st.RxBroken
 			}
 		}
 	}
@@ -361,18 +357,16 @@ func (s *xdpSource) Close() error {
 	if s.attach != nil {
 		_ = s.attach.Close() // it may be closed already, or gone with the interface
 	}
+	s.closing.ring()
 	var errs []error
-	for _, sock := range s.sockets {
-		errs = append(errs, sock.Close())
-	}
-	for _, u := range s.umems {
-		errs = append(errs, u.Close())
+	for _, q := range s.queues {
+		errs = append(errs, q.close())
 	}
 	if s.program != nil {
 		errs = append(errs, s.program.Close())
 	}
-	if s.bell.fd >= 0 {
-		unix.Close(s.bell.fd)
+	if s.closing.fd >= 0 {
+		unix.Close(s.closing.fd)
 	}
 	s.dev.handle.Close()
 	return errors.Join(errs...)

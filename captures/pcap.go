@@ -162,6 +162,7 @@ func (p *pcapParser) parse(c *cursor, buf []byte, dst []Frame) error {
 		f.Iface = 0
 		f.Link = p.link
 		f.HasTime = true
+		f.Direction = InOut
 		at += end
 		n++
 		c.used, c.n = int64(at), n

@@ -283,8 +283,9 @@ func (p *pcapngParser) enhanced(c *cursor, b []byte, f *Frame) error {
 		return p.overflow(c, "Enhanced Packet Block", captured, room)
 	}
 	end := 28 + captured
+	f.Direction = InOut
 	if room-captured >= 4 {
-		if err := p.packetOptions(c, b[28+(captured+3)&^3:len(b)-4], int(id)); err != nil {
+		if err := p.packetOptions(c, b[28+(captured+3)&^3:len(b)-4], int(id), f); err != nil {
 			return err
 		}
 	}
@@ -318,6 +319,7 @@ func (p *pcapngParser) simple(c *cursor, b []byte, f *Frame) error {
 	f.Iface = p.first
 	f.Link = ifc.link
 	f.HasTime = false
+	f.Direction = InOut
 	return nil
 }
 
@@ -345,6 +347,7 @@ func (p *pcapngParser) obsolete(c *cursor, b []byte, f *Frame) error {
 	f.Iface = p.first + int(id)
 	f.Link = ifc.link
 	f.HasTime = ifc.clock.units != 0
+	f.Direction = InOut // its flags were never defined well enough to say
 	return nil
 }
 

@@ -28,7 +28,8 @@ const (
 	optTsoffset    = 14
 	optIfHardware  = 15
 
-	optEPBDropCount = 4 // epb_
+	optEPBFlags     = 2 // epb_
+	optEPBDropCount = 4
 
 	optIfRecv       = 4 // isb_
 	optIfDrop       = 5
@@ -250,10 +251,15 @@ func (p *pcapngParser) statistics(c *cursor, b []byte) error {
 }
 
 // packetOptions reads the options of an Enhanced Packet Block: most have none.
-func (p *pcapngParser) packetOptions(c *cursor, area []byte, id int) error {
+func (p *pcapngParser) packetOptions(c *cursor, area []byte, id int, f *Frame) error {
 	o := options{rest: area, big: p.big}
 	for o.next() {
-		if o.code == optEPBDropCount && len(o.value) == 8 {
+		switch {
+		case o.code == optEPBFlags && len(o.value) == 4:
+			if d := Direction(p.u32(o.value) & 3); d <= Out { // 3 means nothing
+				f.Direction = d
+			}
+		case o.code == optEPBDropCount && len(o.value) == 8:
 			st := &p.all[p.first+id].Stats
 			drops := int64(min(o.order().Uint64(o.value), math.MaxInt64))
 			if st.PacketDropped += drops; st.PacketDropped < 0 {

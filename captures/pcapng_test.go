@@ -90,7 +90,12 @@ func TestPcapng(t *testing.T) {
 		},
 		{"an unknown option", join(shb(le, option(le, 0x8001, []byte("?"))), idb(le, 1, 0, option(le, 2988, []byte("custom"))), one), []Frame{first}, nil},
 		{"options behind the end of options", join(shb(le), idb(le, 1, 0, option(le, optEnd, nil), bytesOf(le, uint16(9), uint16(5000))), one), []Frame{first}, nil},
-		{"packet options", join(head, epb(le, 0, 10_000_020, "first", option(le, 2, []byte{1, 0, 0, 0}), option(le, optEPBDropCount, le.AppendUint64(nil, 3)), option(le, optEnd, nil))), []Frame{first}, nil},
+		{"packet options", join(head, epb(le, 0, 10_000_020, "first", option(le, 2, []byte{1, 0, 0, 0}), option(le, optEPBDropCount, le.AppendUint64(nil, 3)), option(le, optEnd, nil))), []Frame{inbound(first)}, nil},
+		{
+			"directions", join(head, epb(le, 0, 10_000_020, "first", option(le, 2, []byte{2, 0, 0, 0})), epb(le, 0, 10_000_020, "first", option(le, 2, []byte{3, 0, 0, 0})), one),
+			[]Frame{outbound(first), first, first},
+			nil,
+		},
 
 		{"simple packets have no time", join(shb(le), idb(le, 1, 0), simple(5, "hello"), idb(le, 113, 0)), []Frame{noTime("hello", 5, 0, 1)}, nil},
 		{"a simple packet cut by the snap length", join(shb(le), idb(le, 1, 6), simple(100, "hello!")), []Frame{noTime("hello!", 100, 0, 1)}, nil},

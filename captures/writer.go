@@ -194,21 +194,21 @@ func appendInterface(dst []byte, i *Interface, remark string) []byte {
 	return endBlock(dst, at)
 }
 
+// flagsLength is that of the option which tells a frame's direction.
+const flagsLength = 8
+
 // packetLength is an upper bound of what appendPacket appends.
 func packetLength(f *Frame, comments []string) int {
-	n := minEPB + len(f.Data) + 3
+	n := minEPB + len(f.Data) + 3 + flagsLength + 4
 	for _, c := range comments {
 		n += 4 + len(c) + 3
-	}
-	if len(comments) > 0 {
-		n += 4
 	}
 	return n
 }
 
 func appendPacket(dst []byte, f *Frame, comments []string) []byte {
 	at := len(dst)
-	if !f.HasTime && f.Iface == 0 && len(comments) == 0 && len(f.Data) == f.WireLen {
+	if !f.HasTime && f.Iface == 0 && f.Direction == InOut && len(comments) == 0 && len(f.Data) == f.WireLen {
 		dst = beginBlock(dst, blockSPB)
 		dst = put32(dst, uint32(f.WireLen))
 		dst = pad(append(dst, f.Data...), len(f.Data))
@@ -222,13 +222,14 @@ func appendPacket(dst []byte, f *Frame, comments []string) []byte {
 	dst = put32(dst, uint32(len(f.Data)))
 	dst = put32(dst, uint32(f.WireLen))
 	dst = pad(append(dst, f.Data...), len(f.Data))
-	if len(comments) > 0 {
-		some := len(dst)
-		for _, c := range comments {
-			dst = appendText(dst, optComment, c)
-		}
-		dst = endOptions(dst, some)
+	some := len(dst)
+	for _, c := range comments {
+		dst = appendText(dst, optComment, c)
 	}
+	if f.Direction != InOut {
+		dst = put32(beginOption(dst, optEPBFlags, 4), uint32(f.Direction)) // the same numbers
+	}
+	dst = endOptions(dst, some)
 	return endBlock(dst, at)
 }
 

@@ -269,12 +269,12 @@ func (r *Recorder) room(f *Frame, now time.Time) bool {
 		r.begin(c, now)
 		r.queued.Add(int64(len(c.buf)))
 	case len(r.cur.buf) > 0 && len(r.cur.buf)+packetLength(f, nil) > chunkSize:
-		c := r.take()
-		if c == nil {
+		// Also where there is no other: a smaller frame that would still fit is not to
+		// get ahead of this one.
+		r.push()
+		if r.cur = r.take(); r.cur == nil {
 			return false
 		}
-		r.push()
-		r.cur = c
 	}
 	return true
 }

@@ -29,7 +29,7 @@ func someFrames(n int) []Frame {
 	frames := make([]Frame, n)
 	for i := range frames {
 		data := bytes.Repeat([]byte{byte(i)}, 14+i%90)
-		frames[i] = Frame{Time: 1_700_000_000_000_000_000 + int64(i), Data: data, WireLen: len(data) + i%3, HasTime: true, Link: dissect.LinkEthernet}
+		frames[i] = Frame{Time: 1_700_000_000_000_000_000 + int64(i), Data: data, WireLen: len(data) + i%3, HasTime: true, Link: dissect.LinkEthernet, Direction: Direction(i % 3)}
 	}
 	return frames
 }

@@ -25,10 +25,11 @@ type Namespace struct {
 	handle *netlink.Handle
 }
 
-// LabOptions describe a Lab. The zero value has interfaces "veth0" of MTU 4500.
+// LabOptions describe a Lab. The zero value has interfaces "veth0" of MTU 4500, with one queue.
 type LabOptions struct {
-	Iface string
-	MTU   int
+	Iface  string
+	MTU    int
+	Queues int // to send and to receive, of both
 }
 
 // NewLab makes a Lab, and skips the test where that is not allowed. IPv6 is off, so that nothing is on the wire but what
@@ -48,7 +49,12 @@ func NewLab(t testing.TB, o LabOptions) *Lab {
 	lab.A.Do(func() {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.MTU = o.Iface, o.MTU
-		pair := &netlink.Veth{LinkAttrs: attrs, PeerName: o.Iface, PeerNamespace: netlink.NsFd(lab.B.fd)}
+		pair := &netlink.Veth{PeerName: o.Iface, PeerNamespace: netlink.NsFd(lab.B.fd)}
+		if o.Queues > 0 {
+			attrs.NumRxQueues, attrs.NumTxQueues = o.Queues, o.Queues
+			pair.PeerNumRxQueues, pair.PeerNumTxQueues = uint32(o.Queues), uint32(o.Queues)
+		}
+		pair.LinkAttrs = attrs
 		if err := lab.A.handle.LinkAdd(pair); err != nil {
 			t.Errorf("a veth pair: %v", err)
 		}

@@ -1,0 +1,206 @@
+package captures
+
+import (
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/internal/xsk"
+)
+
+const (
+	xdpPackets = 512 // packets taken at a time, at most
+	xdpBatches = 4   // pieces of so many packets that go round between a thread and the reader
+
+	// When less than xdpFew packets came at a time, the next ones get xdpPause to
+	// come together: to be woken for each costs more than all the rest.
+	xdpFew   = 64
+	xdpPause = 200 * time.Microsecond
+	// xdpDown is how long it takes to look again at an interface that is down.
+	xdpDown = 10 * time.Millisecond
+)
+
+// xdpQueue is a queue's socket, and the thread that takes frames from it. The
+// thread fills batches, which the reader borrows from and gives back in the same
+// order; frames lie in the socket's memory until then.
+type xdpQueue struct {
+	sock    *xsk.Socket
+	umem    *xsk.UMEM
+	packets []xsk.Packet
+	snap    int
+
+	full, free chan *xdpBatch
+	idle       []*xdpBatch   // the thread's
+	quit       chan struct{} // nobody gives batches back any more
+	done       chan struct{} // the thread has ended; nil before it is started
+
+	received atomic.Uint64
+	// The reader's:
+	cur       *xdpBatch // being handed out
+	at        int
+	spent     []*xdpBatch // from which frames are borrowed until the next ReadBatch
+	delivered atomic.Uint64
+	dropped   uint64 // the source's mutex is held
+}
+
+// xdpBatch is frames that came together.
+type xdpBatch struct {
+	frames []Frame
+	arena  []byte // frames that came in several parts
+	slots  uint32 // of the socket's ring
+}
+
+// newXDPQueue makes a queue without a socket. Its batches hold a small part of the
+// ring, which they keep from being filled.
+func newXDPQueue(umem *xsk.UMEM, size, snap int) *xdpQueue {
+	packets := min(xdpPackets, size/(4*xdpBatches))
+	q := &xdpQueue{
+		umem: umem, snap: snap, packets: make([]xsk.Packet, packets),
+		full: make(chan *xdpBatch, xdpBatches), free: make(chan *xdpBatch, xdpBatches), quit: make(chan struct{}),
+	}
+	for range xdpBatches {
+		q.free <- &xdpBatch{frames: make([]Frame, 0, packets)}
+	}
+	return q
+}
+
+// start starts the thread, on a core of its own.
+func (q *xdpQueue) start(s *xdpSource, core int) {
+	q.done = make(chan struct{})
+	go func() {
+		defer close(q.done)
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		var set unix.CPUSet
+		set.Set(core)
+		_ = unix.SchedSetaffinity(0, &set) // a core that was just taken away is no reason to stop
+		q.run(s)
+	}()
+}
+
+func (q *xdpQueue) run(s *xdpSource) {
+	polls := []unix.PollFd{{Fd: int32(q.sock.FD()), Events: unix.POLLIN}, {Fd: int32(s.closing.fd), Events: unix.POLLIN}}
+	for {
+		b := q.reclaim()
+		if b == nil {
+			return
+		}
+		n := q.sock.Receive(q.packets)
+		for n == 0 {
+			_, err := unix.Poll(polls, -1)
+			switch {
+			case polls[1].Revents != 0:
+				return
+			case err == nil && polls[0].Revents&unix.POLLIN == 0:
+				time.Sleep(xdpDown)
+			}
+			n = q.sock.Receive(q.packets)
+		}
+		q.fill(b, q.packets[:n])
+		q.full <- b
+		s.ring()
+		if n < xdpFew {
+			time.Sleep(xdpPause)
+		}
+	}
+}
+
+// reclaim gives the kernel the chunks of all batches that came back, and returns
+// one of them; nil at the end.
+func (q *xdpQueue) reclaim() *xdpBatch {
+	for {
+		var b *xdpBatch
+		select {
+		case b = <-q.free:
+		default:
+			if n := len(q.idle); n > 0 {
+				b = q.idle[n-1]
+				q.idle = q.idle[:n-1]
+				return b
+			}
+			select {
+			case b = <-q.free:
+			case <-q.quit:
+				return nil
+			}
+		}
+		q.sock.ReleaseFirst(b.slots)
+		b.slots = 0
+		q.idle = append(q.idle, b)
+	}
+}
+
+// fill makes frames of packets. AF_XDP has no time of arrival, so they get that of
+// now.
+func (q *xdpQueue) fill(b *xdpBatch, packets []xsk.Packet) {
+	now := time.Now().UnixNano()
+	b.frames, b.arena, b.slots = b.frames[:len(packets)], b.arena[:0], 0
+	for i, p := range packets {
+		data := q.sock.Bytes(p)
+		if p.Descs > 1 {
+			at := len(b.arena)
+			b.arena = q.sock.Append(b.arena, p)
+			data = b.arena[at:]
+		}
+		b.slots += p.Descs
+		snap := min(len(data), q.snap)
+		b.frames[i] = Frame{
+			Time: now, Data: data[:snap:snap], WireLen: int(p.Len), Link: dissect.LinkEthernet, HasTime: true, Direction: In,
+		}
+	}
+	q.received.Add(uint64(len(packets)))
+}
+
+// open says whether there is a frame.
+func (q *xdpQueue) open() bool {
+	if q.cur == nil {
+		select {
+		case q.cur = <-q.full:
+			q.at = 0
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// head is the time of the next frame.
+func (q *xdpQueue) head() int64 { return q.cur.frames[q.at].Time }
+
+// take hands out frames of the batch at hand until one is younger than until.
+func (q *xdpQueue) take(dst []Frame, until int64) (n int) {
+	left := q.cur.frames[q.at:]
+	for n < min(len(dst), len(left)) && left[n].Time <= until {
+		dst[n] = left[n]
+		n++
+	}
+	if q.at += n; q.at == len(q.cur.frames) {
+		q.spent, q.cur = append(q.spent, q.cur), nil
+	}
+	q.delivered.Add(uint64(n))
+	return n
+}
+
+// giveBack gives batches back to the thread.
+func (q *xdpQueue) giveBack() {
+	for _, b := range q.spent {
+		q.free <- b
+	}
+	q.spent = q.spent[:0]
+}
+
+// close ends the thread, which the source has told to, and closes the socket.
+func (q *xdpQueue) close() error {
+	if q.done != nil {
+		close(q.quit)
+		<-q.done
+	}
+	var err error
+	if q.sock != nil {
+		err = q.sock.Close()
+	}
+	return errors.Join(err, q.umem.Close())
+}
