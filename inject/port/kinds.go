@@ -19,3 +19,12 @@ func alone[P Port](p P, err error) ([]Port, error) {
 	}
 	return []Port{p}, nil
 }
+
+// Names of the kinds, as Options.Via and Info.Via have them; ViaLive is one too.
+const (
+	ViaXDP    = "xdp"
+	ViaPacket = "packet"
+	ViaFile   = "pcap"
+	ViaPipe   = "pipe"
+	ViaMemory = "memory"
+)

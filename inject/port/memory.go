@@ -73,7 +73,7 @@ func Pair(o MemoryOptions) (a, b *Memory) {
 	ab, ba := newLane(o.Slots, o.MaxFrame), newLane(o.Slots, o.MaxFrame)
 	end := func(out, in *lane) *Memory {
 		return &Memory{
-			info:  Info{Via: "memory", MaxFrame: o.MaxFrame, Slots: o.Slots, Receives: true},
+			info:  Info{Via: ViaMemory, MaxFrame: o.MaxFrame, Slots: o.Slots, Receives: true},
 			clock: o.Clock, driven: driven, out: out, in: in,
 			borrowed: make([]uint32, 0, o.Slots), arrived: make([]arrival, memoryBatch), leaving: make([]arrival, memoryBatch),
 		}

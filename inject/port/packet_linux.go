@@ -55,7 +55,7 @@ func OpenPacket(o Options) (_ *Packet, err error) {
 		return nil, err
 	}
 	p.info = Info{
-		Via: "packet", Interface: l.name, MTU: l.mtu, MaxFrame: o.MaxFrame, Slots: o.Slots, Receives: !o.SendOnly,
+		Via: ViaPacket, Interface: l.name, MTU: l.mtu, MaxFrame: o.MaxFrame, Slots: o.Slots, Receives: !o.SendOnly,
 		Detail: fmt.Sprintf("%d frames a call, around the queueing discipline", packetBatch),
 	}
 	// Protocol 0: this socket receives nothing.

@@ -113,7 +113,7 @@ func openXDP(o *Options, queue int, g *xdpGroup) (_ *XDP, err error) {
 	perSlot := (o.MaxFrame + xdpChunk - 1) / xdpChunk
 	p := &XDP{
 		info: Info{
-			Via: "xdp", Interface: l.name, Queue: queue, MTU: l.mtu, MaxFrame: o.MaxFrame, Slots: o.Slots, Receives: !o.SendOnly,
+			Via: ViaXDP, Interface: l.name, Queue: queue, MTU: l.mtu, MaxFrame: o.MaxFrame, Slots: o.Slots, Receives: !o.SendOnly,
 		},
 		link: l, group: g, step: uint64(perSlot * xdpChunk),
 		left: make([]uint8, o.Slots), free: make([]uint32, 0, o.Slots), reaped: make([]uint64, 256),
