@@ -22,7 +22,7 @@ type LiveOptions struct {
 	// AckEvery asks for an acknowledgement of each queue pair's every so manieth message, in its last frame; 0 leaves the
 	// bit as it is in the templates.
 	AckEvery uint32
-	// RandomVA takes a random one of the places within Span for each message, instead of the next one.
+	// RandomVA takes a random one of the places within VASpan for each message, instead of the next one (see RandomPlace).
 	RandomVA bool
 	// Interleave goes on to the next queue pair after each frame, instead of after each message.
 	Interleave bool
@@ -34,6 +34,7 @@ type LiveOptions struct {
 type LiveKind struct {
 	PSN     int // of the word that has AckReq in its first bit and the PSN in its last three bytes
 	VA      int // of the virtual address; 0 if there is none
+	Number  int // of a word that has the number of the message, as immediate data; 0 if there is none
 	Payload int // where the headers end
 }
 
@@ -42,10 +43,30 @@ type LiveQP struct {
 	// Frames are its templates, one for each of LiveOptions.Kinds, with a right ICRC. All lengths of a kind are the same.
 	Frames [][]byte
 	PSN    uint32 // of the first frame
-	// VA is the first message's address. The next ones are VAStep further each, until VASpan is used up; then it begins again.
+	// VA is the first message's address. The next ones are VAStep further each, as far as whole steps fit into VASpan; then it
+	// begins again. If addresses are random, VASpan is how many steps there are to choose from.
 	VA, VAStep, VASpan uint64
 	Seed               uint64 // of the random addresses
 }
+
+// RandomPlace is which of so many places message n of a queue pair goes to: the finalizer of SplitMix64 over a sequence that
+// the seed begins. Senders which are not in the kernel use it too, so that all make the same.
+func RandomPlace(seed, n, places uint64) uint64 {
+	x := (seed + n*randomStride) ^ randomSalt
+	x += splitMixAdd
+	x = (x ^ x>>30) * splitMixFirst
+	x = (x ^ x>>27) * splitMixSecond
+	x ^= x >> 31
+	return x % places
+}
+
+const (
+	randomStride   = 0xD1342543DE82EF95
+	randomSalt     = 2
+	splitMixAdd    = 0x9E3779B97F4A7C15
+	splitMixFirst  = 0xBF58476D1CE4E5B9
+	splitMixSecond = 0x94D049BB133111EB
+)
 
 // LiveStats is what became of the frames.
 type LiveStats struct {
@@ -89,7 +110,10 @@ func (o *LiveOptions) complete() error {
 		if len(q.Frames) != len(o.Kinds) {
 			return o.fail(nil, "", "queue pair %d has %d templates for %d kinds of frames", i, len(q.Frames), len(o.Kinds))
 		}
-		if q.VAStep > 0 && (q.VASpan < q.VAStep || q.VASpan/q.VAStep > 1<<32-1) {
+		switch {
+		case o.RandomVA && q.VASpan == 0:
+			return o.fail(nil, "", "queue pair %d: no place for random addresses", i)
+		case !o.RandomVA && q.VASpan < q.VAStep:
 			return o.fail(nil, "", "queue pair %d: a region of %d bytes for addresses %d apart", i, q.VASpan, q.VAStep)
 		}
 		for k, f := range q.Frames {
@@ -102,6 +126,8 @@ func (o *LiveOptions) complete() error {
 				return o.fail(nil, "", "a template of %d bytes with its PSN at %d and its payload at %d", len(f), at.PSN, at.Payload)
 			case at.VA != 0 && (at.VA < at.PSN+4 || at.VA+8 > at.Payload):
 				return o.fail(nil, "", "a template of %d bytes with its address at %d", len(f), at.VA)
+			case at.Number != 0 && (at.Number < at.PSN+4 || at.Number+4 > at.Payload):
+				return o.fail(nil, "", "a template of %d bytes with the message's number at %d", len(f), at.Number)
 			}
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 )
 
@@ -39,7 +38,7 @@ func OpenLiveFrames(o LiveOptions) (*LiveFrames, error) {
 	if err := l.checkInterface(); err != nil {
 		return nil, err
 	}
-	_ = rlimit.RemoveMemlock()
+	unlimitMemlock()
 	if err := l.load(); err != nil {
 		l.Close()
 		return nil, err

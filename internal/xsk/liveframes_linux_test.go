@@ -42,7 +42,7 @@ var liveCases = []liveCase{
 }
 
 // frame makes a whole frame with plain code.
-func (c *liveCase) frame(t testing.TB, kind, qp int, psn uint32, va uint64, ack bool) []byte {
+func (c *liveCase) frame(t testing.TB, kind, qp int, psn uint32, va uint64, number uint32, ack bool) []byte {
 	t.Helper()
 	outer := dissect.Outer{
 		DstMAC: [6]byte{2, 0, 0, 0, 0, 2}, SrcMAC: [6]byte{2, 0, 0, 0, 0, 1}, VLANs: c.vlans,
@@ -70,6 +70,9 @@ func (c *liveCase) frame(t testing.TB, kind, qp int, psn uint32, va uint64, ack 
 		h.SetVA(va)
 		h.SetRKey(rkey)
 		h.SetSwapAdd(uint64(qp) + 1)
+	}
+	if h := dissect.ImmDt(info.View(b[at:], dissect.LayerImmDt)); h != nil {
+		h.SetData(number)
 	}
 	if h := dissect.DETH(info.View(b[at:], dissect.LayerDETH)); h != nil {
 		h.SetQKey(0x11111111)
@@ -99,6 +102,9 @@ func (c *liveCase) layout(kind int) (k LiveKind) {
 	if info.Has(dissect.LayerRETH) || info.Has(dissect.LayerAtomicETH) {
 		k.VA = bth + 12
 	}
+	if info.Has(dissect.LayerImmDt) {
+		k.Number = bth + info.Len - 4
+	}
 	return k
 }
 
@@ -110,9 +116,12 @@ func (c *liveCase) options(t testing.TB, qps int) LiveOptions {
 		o.Kinds = append(o.Kinds, c.layout(kind))
 	}
 	for q := range qps {
-		qp := LiveQP{PSN: 0xFFFFFE - uint32(3*q), VA: 0x7F00_0000_0000 + uint64(q)<<33, VAStep: 0x10_0000 + 4096, VASpan: 0x60_0000, Seed: uint64(q)}
+		qp := LiveQP{PSN: 0xFFFFFE - uint32(3*q), VA: 0x7F00_0000_0000 + uint64(q)<<33, VAStep: 0x10_0000 + 4096, VASpan: 0x60_0000, Seed: 1<<63 + uint64(q)}
+		if o.RandomVA {
+			qp.VAStep, qp.VASpan = 64, 1<<30+1
+		}
 		for kind := range c.opcodes {
-			qp.Frames = append(qp.Frames, c.frame(t, kind, q, 0x123456+uint32(q), 0xDEADBEEF01020304^uint64(q)<<40, q%2 == 0 && o.AckEvery > 0))
+			qp.Frames = append(qp.Frames, c.frame(t, kind, q, 0x123456+uint32(q), 0xDEADBEEF01020304^uint64(q)<<40, 0xABCDEF01, q%2 == 0 && o.AckEvery > 0))
 		}
 		o.QPs = append(o.QPs, qp)
 	}
@@ -133,25 +142,15 @@ type modelQP struct {
 	segment  int
 	messages int
 	offset   uint64
-	random   uint64
 }
 
 func newLiveModel(c *liveCase, o LiveOptions) *liveModel {
 	m := &liveModel{c: c, o: o, qps: make([]modelQP, len(o.QPs))}
 	m.o.Segments, m.o.PSNStep = max(o.Segments, 1), max(o.PSNStep, 1)
 	for i := range m.qps {
-		m.qps[i] = modelQP{psn: o.QPs[i].PSN, random: o.QPs[i].Seed}
-		if o.RandomVA {
-			m.randomise(i)
-		}
+		m.qps[i] = modelQP{psn: o.QPs[i].PSN}
 	}
 	return m
-}
-
-func (m *liveModel) randomise(i int) {
-	q, s := m.o.QPs[i], &m.qps[i]
-	s.random = s.random*lcgFactor + lcgAddend
-	s.offset = (s.random >> 32) * (q.VASpan / q.VAStep) >> 32 * q.VAStep
 }
 
 // next is the next frame.
@@ -166,16 +165,18 @@ func (m *liveModel) next(t testing.TB) []byte {
 		kind = 1
 	}
 	ack := last && m.o.AckEvery > 0 && (s.messages+1)%int(m.o.AckEvery) == 0
-	frame := m.c.frame(t, kind, i, s.psn, q.VA+s.offset, ack)
+	va := q.VA + s.offset
+	if m.o.RandomVA {
+		va = q.VA + RandomPlace(q.Seed, uint64(s.messages), q.VASpan)*q.VAStep
+	}
+	frame := m.c.frame(t, kind, i, s.psn, va, uint32(s.messages), ack)
 	s.psn = (s.psn + 1) & 0xFFFFFF
 	s.segment++
 	if last {
 		s.psn = (s.psn + m.o.PSNStep - 1) & 0xFFFFFF
 		s.segment = 0
 		s.messages++
-		if m.o.RandomVA {
-			m.randomise(i)
-		} else if s.offset += q.VAStep; s.offset+q.VAStep > q.VASpan {
+		if s.offset += q.VAStep; s.offset+q.VAStep > q.VASpan {
 			s.offset = 0
 		}
 	}
@@ -285,7 +286,7 @@ func TestLivePlan(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	c := liveCases[0]
 	k := liveKind{LiveKind: c.layout(0)}
-	a := c.frame(t, 0, 0, 0, 0, false)
+	a := c.frame(t, 0, 0, 0, 0, 0, false)
 	k.length = len(a)
 	tables := k.makeTables()
 	for range 1000 {
@@ -297,7 +298,7 @@ func TestLivePlan(t *testing.T) {
 		for i := range 8 {
 			crc ^= binary.NativeEndian.Uint32(tables[tableVA+i*tableSize+int(byte(va>>(8*i)))*4:])
 		}
-		b := c.frame(t, 0, 0, psn, va, false)
+		b := c.frame(t, 0, 0, psn, va, 0, false)
 		if want := binary.LittleEndian.Uint32(b[len(b)-4:]); crc != want {
 			t.Fatalf("PSN %#x, VA %#x: ICRC %#x, not %#x", psn, va, crc, want)
 		}
@@ -331,6 +332,8 @@ func TestLiveRefusals(t *testing.T) {
 		{"batch", nil, func(o *LiveOptions) { o.Batch = 257 }},
 		{"step", nil, func(o *LiveOptions) { o.PSNStep = 1 << 24 }},
 		{"region", nil, func(o *LiveOptions) { o.QPs[0].VASpan = 1 }},
+		{"no place", nil, func(o *LiveOptions) { o.RandomVA, o.QPs[0].VASpan = true, 0 }},
+		{"the number outside", nil, func(o *LiveOptions) { o.Kinds[0].Number = 5 }},
 		{"payload by queue pair", ErrNotSupported, func(o *LiveOptions) {
 			for i := 100; i < 1000; i++ {
 				o.QPs[1].Frames[0][i] ^= 0xFF
@@ -372,7 +375,7 @@ func TestLiveFrameLimit(t *testing.T) {
 	t.Logf("live frames of up to %d bytes", limit)
 	for _, over := range []int{0, 1} {
 		c := liveCase{opcodes: []dissect.Opcode{0x04}, sizes: []int{(limit-58)/4*4 + 4*over}} // whole words up to the limit, or one more
-		frame := c.frame(t, 0, 0, 0, 0, false)
+		frame := c.frame(t, 0, 0, 0, 0, 0, false)
 		l, err := OpenLiveFrames(c.options(t, 1))
 		if over > 0 {
 			if !errors.Is(err, ErrFrameSize) || len(frame) <= limit {

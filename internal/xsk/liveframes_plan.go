@@ -28,7 +28,7 @@ type liveKind struct {
 	skip, cut int // bytes of the page before and behind the frame
 	patches   []livePatch
 	fixed     int // where in a queue pair's record is what this kind needs of it: ICRC, AckReq and the bits beside it, patches
-	tables    int // where in livePlan.tables are its tables: three for the PSN, one word for AckReq, eight for the address
+	tables    int // where in livePlan.tables are its tables: three for the PSN, eight for the address, four for the number, one word for AckReq
 }
 
 // livePatch is a run of 1, 2, 4 or 8 bytes to be written.
@@ -52,24 +52,23 @@ const (
 	recordVA      = 8  // of the region
 	recordOffset  = 16 // of the current message within it
 	recordStep    = 24
-	recordSpan    = 32 // where addresses are random: how many steps
-	recordRandom  = 40
-	recordAck     = 48 // messages since AckReq
-	recordFixed   = 56
+	recordSpan    = 32
+	recordSeed    = 40
+	recordNumber  = 48 // of the current message
+	recordAck     = 56 // messages since AckReq
+	recordFixed   = 64
 
 	fixedCRC, fixedFlags, fixedPatches = 0, 4, 8 // in each kind's part of a record
 
 	tableSize  = 256 * 4
 	tablePSN   = 0 // by byte, from the last one
 	tableVA    = 3 * tableSize
-	tableAck   = 11 * tableSize
+	tableNum   = 11 * tableSize
+	tableAck   = 15 * tableSize
 	kindTables = tableAck + 8
 
 	ackReq = 0x80 // in the byte before the PSN
 )
-
-// The numbers of the generator for random addresses (Knuth's MMIX).
-const lcgFactor, lcgAddend = 6364136223846793005, 1442695040888963407
 
 // planLive works out how the frames of o are made.
 func planLive(o *LiveOptions) (*livePlan, error) {
@@ -138,7 +137,8 @@ func (p *livePlan) differences() []bool {
 
 // computed says whether the program computes the byte for each frame.
 func (k *liveKind) computed(at int) bool {
-	return at >= k.PSN && at < k.PSN+4 || k.VA > 0 && at >= k.VA && at < k.VA+8 || at >= k.length-icrcSize
+	return at >= k.PSN && at < k.PSN+4 || k.VA > 0 && at >= k.VA && at < k.VA+8 ||
+		k.Number > 0 && at >= k.Number && at < k.Number+4 || at >= k.length-icrcSize
 }
 
 // patch lists what has to be written into a frame of kind i, in pieces as large as is worth it. It says whether they are few.
@@ -187,14 +187,7 @@ func (p *livePlan) fill(record []byte, q *LiveQP) {
 	ne.PutUint64(record[recordVA:], q.VA)
 	ne.PutUint64(record[recordStep:], q.VAStep)
 	ne.PutUint64(record[recordSpan:], q.VASpan)
-	ne.PutUint64(record[recordRandom:], q.Seed)
-	if p.options.RandomVA {
-		places := uint64(1)
-		if q.VAStep > 0 {
-			places = q.VASpan / q.VAStep
-		}
-		ne.PutUint64(record[recordSpan:], places)
-	}
+	ne.PutUint64(record[recordSeed:], q.Seed)
 	for i := range p.kinds {
 		k := &p.kinds[i]
 		frame := q.Frames[i]
@@ -211,6 +204,9 @@ func (p *livePlan) fill(record []byte, q *LiveQP) {
 			if k.VA > 0 {
 				crc ^= k.weigh(k.VA+b, frame[k.VA+b])
 			}
+			if k.Number > 0 && b < 4 {
+				crc ^= k.weigh(k.Number+b, frame[k.Number+b])
+			}
 		}
 		ne.PutUint32(record[k.fixed+fixedCRC:], crc)
 		ne.PutUint32(record[k.fixed+fixedFlags:], uint32(flags)<<24)
@@ -219,12 +215,6 @@ func (p *livePlan) fill(record []byte, q *LiveQP) {
 				copy(record[patch.record:], frame[patch.at:patch.at+patch.size])
 			}
 		}
-	}
-	// The first message has its address from the same rule as the others.
-	if p.options.RandomVA {
-		random := q.Seed*lcgFactor + lcgAddend
-		ne.PutUint64(record[recordRandom:], random)
-		ne.PutUint64(record[recordOffset:], (random>>32)*ne.Uint64(record[recordSpan:])>>32*q.VAStep)
 	}
 }
 
@@ -257,6 +247,9 @@ func (k *liveKind) makeTables() []byte {
 	for i := range 8 {
 		if k.VA > 0 {
 			table(b[tableVA+i*tableSize:], k.VA+7-i)
+		}
+		if k.Number > 0 && i < 4 {
+			table(b[tableNum+i*tableSize:], k.Number+3-i)
 		}
 	}
 	binary.NativeEndian.PutUint32(b[tableAck:], k.weigh(k.PSN, ackReq))

@@ -180,42 +180,61 @@ func (p *livePlan) assembleKind(i int, op func(...asm.Instruction), tables int) 
 		asm.And.Imm(asm.R1, 0xFFFFFF),
 		asm.StoreMem(record, recordPSN, asm.R1, asm.Word))
 	if k.VA > 0 {
-		op(asm.LoadMem(asm.R1, record, recordVA, asm.DWord),
-			asm.LoadMem(asm.R2, record, recordOffset, asm.DWord),
+		if p.options.RandomVA {
+			randomOffset(op)
+		} else {
+			op(asm.LoadMem(asm.R1, record, recordOffset, asm.DWord))
+		}
+		op(asm.LoadMem(asm.R2, record, recordVA, asm.DWord),
 			asm.Add.Reg(asm.R1, asm.R2),
 			asm.Mov.Reg(asm.R2, asm.R1),
 			asm.HostTo(asm.BE, asm.R2, asm.DWord),
 			asm.StoreMem(frame, int16(k.VA), asm.R2, asm.DWord))
 		weigh(asm.R1, 8, tableVA)
 	}
+	if k.Number > 0 {
+		op(asm.LoadMem(asm.R1, record, recordNumber, asm.DWord),
+			asm.Mov.Reg(asm.R2, asm.R1),
+			asm.HostTo(asm.BE, asm.R2, asm.Word),
+			asm.StoreMem(frame, int16(k.Number), asm.R2, asm.Word))
+		weigh(asm.R1, 4, tableNum)
+	}
 	op(asm.HostTo(asm.LE, crc, asm.Word),
 		asm.StoreMem(frame, int16(k.length-icrcSize), crc, asm.Word))
+}
+
+// randomOffset leaves in R1 where in its region the current message goes: RandomPlace, as a program.
+func randomOffset(op func(...asm.Instruction)) {
+	const record, x, y = asm.R7, asm.R1, asm.R2
+	number := func(v uint64) asm.Instruction { return asm.LoadImm(y, int64(v), asm.DWord) }
+	fold := func(shift int32) {
+		op(asm.Mov.Reg(y, x), asm.RSh.Imm(y, shift), asm.Xor.Reg(x, y))
+	}
+	op(asm.LoadMem(x, record, recordNumber, asm.DWord),
+		number(randomStride), asm.Mul.Reg(x, y),
+		asm.LoadMem(y, record, recordSeed, asm.DWord), asm.Add.Reg(x, y),
+		asm.Xor.Imm(x, randomSalt),
+		number(splitMixAdd), asm.Add.Reg(x, y))
+	fold(30)
+	op(number(splitMixFirst), asm.Mul.Reg(x, y))
+	fold(27)
+	op(number(splitMixSecond), asm.Mul.Reg(x, y))
+	fold(31)
+	op(asm.LoadMem(y, record, recordSpan, asm.DWord), asm.Mod.Reg(x, y),
+		asm.LoadMem(y, record, recordStep, asm.DWord), asm.Mul.Reg(x, y))
 }
 
 // nextMessage moves the record on behind a message's last frame.
 func nextMessage(o *LiveOptions, op func(...asm.Instruction)) {
 	const record = asm.R7
-	op(asm.Mov.Imm(asm.R1, 0), asm.StoreMem(record, recordSegment, asm.R1, asm.Word))
-	if o.Kinds[0].VA == 0 {
+	op(asm.Mov.Imm(asm.R1, 0), asm.StoreMem(record, recordSegment, asm.R1, asm.Word),
+		asm.LoadMem(asm.R1, record, recordNumber, asm.DWord),
+		asm.Add.Imm(asm.R1, 1),
+		asm.StoreMem(record, recordNumber, asm.R1, asm.DWord))
+	if o.Kinds[0].VA == 0 || o.RandomVA {
 		return
 	}
-	if o.RandomVA {
-		op(asm.LoadMem(asm.R1, record, recordRandom, asm.DWord),
-			asm.LoadImm(asm.R2, lcgFactor, asm.DWord),
-			asm.Mul.Reg(asm.R1, asm.R2),
-			asm.LoadImm(asm.R2, lcgAddend, asm.DWord),
-			asm.Add.Reg(asm.R1, asm.R2),
-			asm.StoreMem(record, recordRandom, asm.R1, asm.DWord),
-			asm.RSh.Imm(asm.R1, 32),
-			asm.LoadMem(asm.R2, record, recordSpan, asm.DWord),
-			asm.Mul.Reg(asm.R1, asm.R2),
-			asm.RSh.Imm(asm.R1, 32),
-			asm.LoadMem(asm.R2, record, recordStep, asm.DWord),
-			asm.Mul.Reg(asm.R1, asm.R2),
-			asm.StoreMem(record, recordOffset, asm.R1, asm.DWord))
-		return
-	}
-	// The next step begins again at 0 where less than a step is left behind it.
+	// The next message begins again at 0 where it would go beyond the region.
 	op(asm.LoadMem(asm.R1, record, recordOffset, asm.DWord),
 		asm.LoadMem(asm.R2, record, recordStep, asm.DWord),
 		asm.Add.Reg(asm.R1, asm.R2),

@@ -7,7 +7,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,14 +23,19 @@ func LoadProgram(options ProgramOptions) (*Program, error) {
 	if err := options.complete(); err != nil {
 		return nil, err
 	}
-	// Before 5.11 maps and programs counted against RLIMIT_MEMLOCK. Where this is refused and needed, loading says so.
-	_ = rlimit.RemoveMemlock()
+	unlimitMemlock()
 	p := &Program{options: options}
 	if err := p.load(); err != nil {
 		p.Close()
 		return nil, err
 	}
 	return p, nil
+}
+
+// unlimitMemlock makes room for maps and programs, which before Linux 5.11 counted against RLIMIT_MEMLOCK. Where this is
+// refused and needed, loading says so.
+func unlimitMemlock() {
+	_ = unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
 }
 
 func (p *Program) load() (err error) {
