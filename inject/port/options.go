@@ -31,11 +31,15 @@ type Options struct {
 
 	// Clock says when a frame is sent, for the kinds that write that down (pcap); default is the machine's.
 	Clock func() int64
-	// File is what the kinds pcap and pipe write to: a path, or "-" for standard output (and input, for a pipe).
+	// File is what the kind pcap writes to: a path, or "-" for standard output.
 	File string
 	// Overwrite a file that exists.
 	Overwrite bool
-	// Patience is how long, of real time, a simulation may take to answer; default a minute.
+
+	// Command starts the simulation that the kind pipe talks to, by standard input and output; without one they are ours.
+	Command []string
+	// Patience is how long, of real time, a simulation may take to answer; default is no limit, for it may be a million times
+	// slower than what it simulates.
 	Patience time.Duration
 }
 
