@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -124,14 +125,35 @@ func (a *app) capture(ctx context.Context, o *captureOptions) error {
 			return err
 		}
 	}
-	dropped := dropPrivileges()
+	kept := s.confine()
 	if o.findings || o.summary {
 		s.look = newLookout(a, o, live.Interfaces())
 	}
 	if !o.quiet {
-		s.greet(dropped)
+		s.greet(kept)
 	}
 	return s.run(ctx)
+}
+
+// confine gives up what a capture under way does not need: capabilities, and files but those of a series, in their
+// folder. What cannot be given up is no reason to stop, and is said.
+func (s *session) confine() error {
+	time.Now().Local() // which reads a file the first time
+	folder := ""
+	if s.o.rotate.r != (captures.Rotation{}) {
+		folder = filepath.Dir(s.o.write)
+	}
+	f, err := newFence(folder)
+	if err != nil {
+		err = fmt.Errorf("files stay within reach: %w", err)
+	}
+	if derr := dropPrivileges(); derr != nil {
+		return errors.Join(err, fmt.Errorf("capabilities are kept: %w", derr))
+	}
+	if ferr := f.enter(); ferr != nil {
+		err = fmt.Errorf("files stay within reach: %w", ferr)
+	}
+	return err
 }
 
 // record opens the file.
@@ -278,15 +300,15 @@ func (s *session) finish(err error) error {
 }
 
 // greet says what is going to happen.
-func (s *session) greet(dropped error) {
+func (s *session) greet(kept error) {
 	i := s.live.Interfaces()[0]
 	to := ""
 	if s.rec != nil {
 		to = " to " + s.rec.Stats().File
 	}
 	fmt.Fprintf(s.a.stderr, "Capturing on %s%s (%s, filter %s)\n", i.Name, to, i.Description, i.Filter)
-	if dropped != nil {
-		fmt.Fprintf(s.a.stderr, "rocescope: capabilities are kept: %v\n", dropped)
+	if kept != nil {
+		fmt.Fprintf(s.a.stderr, "rocescope: %v\n", kept)
 	}
 }
 
@@ -299,6 +321,11 @@ func (s *session) table() string {
 	}
 	row(0, l.Seen, "packets passed the filter")
 	row(2, l.RingDropped, "lost: the kernel's ring was full (-B makes it larger)")
+	if len(l.Rings) > 1 {
+		for i, r := range l.Rings {
+			row(4, r.Dropped, fmt.Sprintf("of these in ring %d, which had %s", i, report.Count(r.Seen)))
+		}
+	}
 	unwanted := l.Waiting
 	if s.rec != nil {
 		r := s.rec.Stats()
@@ -329,6 +356,9 @@ func (s *session) table() string {
 	}
 	if l.HostTimes > 0 {
 		row(0, l.HostTimes, "packets had no time of the adapter's clock, but the host's")
+	}
+	if l.Late > 0 {
+		row(0, l.Late, "packets are in the file behind later ones, as their ring handed them over late")
 	}
 	if l.Downs > 0 {
 		row(0, l.Downs, "times the interface went down")

@@ -60,15 +60,23 @@ func (o *liveOptions) openError(err error) error {
 	return plain
 }
 
-// suggestInterface names the interface that was meant, or all there are.
-func suggestInterface(name string) string {
+// interfaceNames are the names of all interfaces.
+func interfaceNames() (names []string) {
 	all, err := captures.LiveInterfaces()
-	if err != nil || len(all) == 0 {
-		return "there is none at all"
+	if err != nil {
+		return nil
 	}
-	var names []string
 	for _, i := range all {
 		names = append(names, i.Name)
+	}
+	return names
+}
+
+// suggestInterface names the interface that was meant, or all there are.
+func suggestInterface(name string) string {
+	names := interfaceNames()
+	if len(names) == 0 {
+		return "there is none at all"
 	}
 	if near := nearest(name, names); near != "" {
 		return fmt.Sprintf("did you mean %s? There are %s", near, strings.Join(names, ", "))

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,14 +61,20 @@ func startIn(t *testing.T, n *testkit.Namespace, args ...string) *process {
 func startProgram(t *testing.T, n *testkit.Namespace, program string, args ...string) *process {
 	t.Helper()
 	p := launchProgram(t, n, program, args...)
-	for line := range p.lines {
-		if strings.HasPrefix(line, "Capturing on") {
-			return p
+	p.until(regexp.MustCompile("^Capturing on"))
+	return p
+}
+
+// until waits for a line on standard error.
+func (p *process) until(line *regexp.Regexp) {
+	p.t.Helper()
+	for said := range p.lines {
+		if line.MatchString(said) {
+			return
 		}
 	}
 	p.wait()
-	t.Fatalf("rocescope %q ended with %s", args, p.said.String())
-	return nil
+	p.t.Fatalf("%q ended without %v:\n%s", p.cmd.Args, line, p.said.String())
 }
 
 func launchIn(t *testing.T, n *testkit.Namespace, args ...string) *process {
@@ -77,10 +84,19 @@ func launchIn(t *testing.T, n *testkit.Namespace, args ...string) *process {
 
 func launchProgram(t *testing.T, n *testkit.Namespace, program string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, lines: make(chan string, 1000), gone: make(chan struct{})}
+	p := &process{t: t}
+	p.launch(n, program, &p.stdout, args...)
+	return p
+}
+
+// launch starts a command line, whose standard output goes where it is told.
+func (p *process) launch(n *testkit.Namespace, program string, stdout io.Writer, args ...string) {
+	t := p.t
+	t.Helper()
+	p.lines, p.gone = make(chan string, 1000), make(chan struct{})
 	p.cmd = exec.Command(program)
 	p.cmd.Args = append([]string{"rocescope"}, args...)
-	p.cmd.Stdout = &p.stdout
+	p.cmd.Stdout = stdout
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +120,6 @@ func launchProgram(t *testing.T, n *testkit.Namespace, program string, args ...s
 		}
 	}()
 	t.Cleanup(func() { p.cmd.Process.Kill() })
-	return p
 }
 
 // wait waits for the end and returns the exit code, -1 for a process that was killed.
@@ -305,18 +320,22 @@ func TestCaptureFullDisk(t *testing.T) {
 }
 
 func TestCaptureInterfaceDeleted(t *testing.T) {
-	lab := testkit.NewLab(t, testkit.LabOptions{})
-	file := filepath.Join(t.TempDir(), "a.pcapng")
-	p := startIn(t, lab.B, "capture", "-i", lab.B.Iface, "-w", file)
-	sent := writes(300)
-	lab.A.NewSender().Send(sent)
-	lab.A.Delete()
-	p.expect(exitInput)
-	checkWritten(t, file, sent)
-	if !strings.Contains(p.said.String(), lab.B.Iface+": the interface is gone") {
-		t.Errorf("it says\n%s", p.said.String())
+	for _, engine := range []string{"packet", "xdp"} {
+		t.Run(engine, func(t *testing.T) {
+			lab := testkit.NewLab(t, testkit.LabOptions{})
+			file := filepath.Join(t.TempDir(), "a.pcapng")
+			p := startIn(t, lab.B, "capture", "-i", lab.B.Iface, "-w", file, "--engine", engine)
+			sent := writes(300)
+			lab.A.NewSender().Send(sent)
+			lab.A.Delete()
+			p.expect(exitInput)
+			checkWritten(t, file, sent)
+			if !strings.Contains(p.said.String(), lab.B.Iface+": the interface is gone") {
+				t.Errorf("it says\n%s", p.said.String())
+			}
+			p.table()
+		})
 	}
-	p.table()
 }
 
 // buildProgram builds the program as it is shipped. A test binary may have C in it (the race detector does), whose threads
@@ -424,9 +443,15 @@ func TestCaptureWithoutPrivilege(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"capture", "-i", lab.B.Iface, "-w", "/dev/null"},
+		{"capture", "-i", lab.B.Iface, "-w", "/dev/null", "--engine", "xdp"},
 		{"analyze", "-i", lab.B.Iface},
 		{"show", "-i", lab.B.Iface},
+		{lab.B.Iface},
 	} {
+		setcap := "sudo setcap cap_net_raw,cap_net_admin+ep " + binary
+		if slices.Contains(args, "xdp") {
+			setcap = "sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep " + binary
+		}
 		cmd := exec.Command(binary, args...)
 		cmd.Dir = dir
 		var said bytes.Buffer
@@ -436,7 +461,7 @@ func TestCaptureWithoutPrivilege(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd.Wait()
-		if cmd.ProcessState.ExitCode() != int(exitUnavailable) || !strings.Contains(said.String(), "sudo setcap cap_net_raw,cap_net_admin+ep "+binary) {
+		if cmd.ProcessState.ExitCode() != int(exitUnavailable) || !strings.Contains(said.String(), setcap) {
 			t.Errorf("%q ends with %v and says\n%s", args, cmd.ProcessState, said.String())
 		}
 	}
@@ -513,13 +538,22 @@ func TestCaptureFindings(t *testing.T) {
 	lab := testkit.NewLab(t, testkit.LabOptions{})
 	file := filepath.Join(t.TempDir(), "a.pcapng")
 	sent := lossy()
-	p := startIn(t, lab.B, "capture", "-i", lab.B.Iface, "-w", file, "--findings", "--live", "-c", fmt.Sprint(len(sent)))
+	p := startIn(t, lab.B, "capture", "-i", lab.B.Iface, "-w", file, "--findings", "--live")
 	lab.A.NewSender().Send(sent)
-	p.expect(exitOK)
-	checkWritten(t, file, sent)
-	if out := p.stdout.String(); !strings.Contains(out, "lost") || !strings.Contains(out, "QP 0x000012") {
+	const finds = "lost_before_tap: 1 gap was answered by a sequence NAK (first: 1 packet at PSN 0x000009, missing since frame 16); 5 packets"
+	for !strings.Contains(p.stdout.String(), finds) { // while it goes on, and no more packets come
+		select {
+		case <-p.gone:
+			t.Fatalf("it finds\n%s", p.stdout.String())
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if out := p.stdout.String(); !strings.Contains(out, "10.0.0.2 → 10.0.0.1 QP 0x000011 PSN 9]") {
 		t.Errorf("it finds\n%s", out)
 	}
+	p.cmd.Process.Signal(os.Interrupt)
+	p.expect(exitInterrupted)
+	checkWritten(t, file, sent)
 	if !strings.Contains(p.said.String(), "1 connection, 5 messages completed") {
 		t.Errorf("it says\n%s", p.said.String())
 	}

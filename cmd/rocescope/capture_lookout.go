@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rocescope/rocescope/captures"
@@ -13,6 +14,9 @@ import (
 	"github.com/rocescope/rocescope/internal/engine"
 	"github.com/rocescope/rocescope/internal/report"
 )
+
+// sayEvery is how often findings are printed: their sentences come with a snapshot of everything, which costs something.
+const sayEvery = 250 * time.Millisecond
 
 // lookout analyzes while a capture goes on, behind a queue of its own, so that the file never waits for it.
 type lookout struct {
@@ -23,32 +27,53 @@ type lookout struct {
 	queue    *captures.Queue
 	pipeline *engine.Pipeline
 	done     chan error
+	hush     chan struct{} // closed to end the printing of findings
+	hushed   chan struct{} // closed when it has ended
 
-	pending []flows.Finding
+	pending []flows.Finding // of the batch at hand
 	times   map[foundAs]uint64
-	counts  map[flows.Severity]uint64
+
+	mu      sync.Mutex
+	waiting []found // to be printed
+}
+
+// found is a finding that is to be printed when a snapshot has its sentence.
+type found struct {
+	as    foundAs
+	frame uint64
+	time  int64
+	where string
+	times uint64
+	plain string // what is said of it without a sentence
 }
 
 func newLookout(a *app, o *captureOptions, ifaces []captures.Interface) *lookout {
 	l := &lookout{
 		a: a, out: a.stdout, style: a.styles(), findings: o.findings, queue: captures.NewQueue(0, ifaces), done: make(chan error, 1),
-		times: map[foundAs]uint64{}, counts: map[flows.Severity]uint64{},
+		times: map[foundAs]uint64{},
 	}
 	if o.write == "-" {
 		l.out = a.stderr
 	}
-	eo := engine.Options{Workers: 1, CheckICRC: true, Track: true, MayBlock: true, Sinks: []engine.Sink{l}}
-	eo.Tracker.Sink.Finding = func(f *flows.Finding) { l.pending = append(l.pending, *f) }
+	eo := engine.Options{Workers: 1, CheckICRC: true, Track: true, MayBlock: true}
+	if l.findings {
+		eo.Sinks = []engine.Sink{l}
+		eo.Tracker.Sink.Finding = func(f *flows.Finding) { l.pending = append(l.pending, *f) }
+	}
 	eo.Tracker.MaxDetails = -1
 	l.pipeline = engine.New(eo)
 	go func() {
 		_, err := l.pipeline.Run(context.Background(), l.queue)
 		l.done <- err
 	}()
+	if l.findings {
+		l.hush, l.hushed = make(chan struct{}), make(chan struct{})
+		go l.speak()
+	}
 	return l
 }
 
-// Batch implements engine.Sink: it prints what was found in the packets of a batch.
+// Batch implements engine.Sink: it remembers what was found in the packets of a batch.
 func (l *lookout) Batch(b *engine.Batch) error {
 	for i := range l.pending {
 		f := &l.pending[i]
@@ -58,45 +83,88 @@ func (l *lookout) Batch(b *engine.Batch) error {
 				p = &b.Packets[at]
 			}
 		}
-		if err := l.found(f, p); err != nil {
-			return err
-		}
+		l.note(f, p)
 	}
 	l.pending = l.pending[:0]
 	return nil
 }
 
-// found prints a finding when it is new, and again each time that there are ten times as many of it.
-func (l *lookout) found(f *flows.Finding, p *dissect.Packet) error {
+// note remembers a finding when it is new, and again each time that there are ten times as many of it.
+func (l *lookout) note(f *flows.Finding, p *dissect.Packet) {
 	k := foundAs{f.ID, f.Conn, f.Direction}
 	l.times[k]++
-	n := l.times[k]
-	if n == 1 {
-		l.counts[f.Severity()]++
+	if !isPowerOfTen(l.times[k]) {
+		return
 	}
-	if !l.findings || !isPowerOfTen(n) {
-		return nil
-	}
-	c := f.Check()
-	where := f.Where
-	if p != nil && p.IsTransport() {
-		where = fmt.Sprintf("%v → %v QP 0x%06x PSN %d", p.Src, p.Dst, p.DestQP, uint32(p.PSN))
-	}
-	line := fmt.Sprintf("%s  %s  %s: %s", time.Unix(0, f.Time).Format("15:04:05.000000"), l.severity(f.Severity()), c.ID, c.Title)
+	n := found{as: k, frame: f.Frame, time: f.Time, where: f.Where, times: l.times[k], plain: f.Check().Title}
 	if f.Detail != "" {
-		line += ": " + f.Detail
+		n.plain += ": " + f.Detail
 	}
-	line += fmt.Sprintf("  [packet %d", f.Frame)
-	if where != "" {
-		line += ", " + where
+	if p != nil && p.IsTransport() {
+		n.where = fmt.Sprintf("%v → %v QP 0x%06x PSN %d", p.Src, p.Dst, p.DestQP, uint32(p.PSN))
 	}
-	if n > 1 {
-		line += fmt.Sprintf(", %s times so far", report.Count(n))
+	l.mu.Lock()
+	l.waiting = append(l.waiting, n)
+	l.mu.Unlock()
+}
+
+// speak prints findings while the capture goes on.
+func (l *lookout) speak() {
+	defer close(l.hushed)
+	tick := time.NewTicker(sayEvery)
+	defer tick.Stop()
+	var asked []found
+	var before *flows.Snapshot
+	for {
+		select {
+		case <-l.hush:
+			l.say(asked, l.pipeline.Snapshot())
+			return
+		case <-tick.C:
+		}
+		if s := l.pipeline.Snapshot(); len(asked) > 0 && s != before {
+			l.say(asked, s)
+			asked = nil
+		}
+		if len(asked) > 0 {
+			continue // the snapshot is on its way
+		}
+		l.mu.Lock()
+		asked, l.waiting = l.waiting, nil
+		l.mu.Unlock()
+		if len(asked) > 0 {
+			before = l.pipeline.Snapshot()
+			l.pipeline.RequestSnapshot()
+		}
 	}
-	if _, err := fmt.Fprintln(l.out, line+"]"); err != nil {
-		return err
+}
+
+// say prints findings with the sentences that a snapshot has of them.
+func (l *lookout) say(list []found, s *flows.Snapshot) {
+	for i := range list {
+		n := &list[i]
+		text := n.plain
+		if s != nil {
+			for j := range s.Findings {
+				if f := &s.Findings[j]; n.as == (foundAs{f.ID, f.Conn, f.Direction}) {
+					text = f.Summary
+					break
+				}
+			}
+		}
+		check := (&flows.Finding{ID: n.as.id}).Check()
+		line := fmt.Sprintf("%s  %s  %s: %s  [packet %d", time.Unix(0, n.time).Format("15:04:05.000000"), l.severity(check.Severity), check.ID, text, n.frame)
+		if n.where != "" {
+			line += ", " + n.where
+		}
+		if n.times > 1 {
+			line += fmt.Sprintf(", %s times so far", report.Count(n.times))
+		}
+		fmt.Fprintln(l.out, line+"]") // that it cannot be written ends the program, or is said at the end
 	}
-	return l.a.stdout.Flush()
+	if len(list) > 0 {
+		_ = l.a.stdout.Flush()
+	}
 }
 
 func isPowerOfTen(n uint64) bool {
@@ -160,12 +228,15 @@ func summaryLine(s *flows.Snapshot) string {
 func (l *lookout) finish() error {
 	l.queue.End(nil)
 	err := <-l.done
-	for i := range l.pending { // what only the end of the capture told
-		if ferr := l.found(&l.pending[i], nil); err == nil {
-			err = ferr
+	if l.findings {
+		close(l.hush)
+		<-l.hushed
+		for i := range l.pending { // what only the end of the capture told
+			l.note(&l.pending[i], nil)
 		}
+		l.pending = nil
+		l.say(l.waiting, l.pipeline.Snapshot())
 	}
-	l.pending = nil
 	if s := l.pipeline.Snapshot(); s != nil {
 		fmt.Fprintln(l.a.stderr, summaryLine(s))
 	}

@@ -20,12 +20,16 @@ type liveOptions struct {
 	filter    string // -f
 	snap      uint   // -s
 	ring      uint   // -B, MiB
+	rings     uint
 	normal    bool   // -p
 	direction string // -Q
 	engine    string
 	clock     string
 	tcpPorts  []uint
 }
+
+// maxRings is more than there are cores.
+const maxRings = 1024
 
 // add adds all of the options.
 func (o *liveOptions) add(f *pflag.FlagSet) {
@@ -34,6 +38,7 @@ func (o *liveOptions) add(f *pflag.FlagSet) {
 	f.StringVarP(&o.direction, "direction", "Q", "inout", "`which` packets: in, out or inout")
 	f.BoolVarP(&o.normal, "no-promiscuous-mode", "p", false, "only packets that are for this host")
 	f.UintVarP(&o.ring, "buffer-size", "B", 64, "size of the kernel's ring in `MiB`")
+	f.UintVar(&o.rings, "rings", 0, "share packets between so many `rings`, by the core that got them, and -B between the rings; 0 is one for each queue, at most one for each core")
 	f.StringVar(&o.engine, "engine", "packet", "`how`: packet (a copy; the host goes on seeing them) or xdp (takes them from the host)")
 	f.StringVar(&o.clock, "time-stamp-type", "host", "whose `clock`: host or adapter, where the card has one")
 	f.UintSliceVar(&o.tcpPorts, "tcp-port", nil, "capture TCP of these `ports` too, where programs exchange QP numbers")
@@ -62,7 +67,7 @@ func (o *liveOptions) check() error {
 func (o *liveOptions) captures() (captures.LiveOptions, error) {
 	c := captures.LiveOptions{
 		Interface: o.name, Filter: o.filter, SnapLen: int(min(o.snap, math.MaxInt32)), NoPromiscuous: o.normal,
-		Ring: int(min(o.ring, 1<<12-1)) << 20, Engine: captures.Engine(o.engine),
+		Ring: int(min(o.ring, 1<<12-1)) << 20, Rings: int(min(o.rings, maxRings)), Engine: captures.Engine(o.engine),
 	}
 	switch o.engine {
 	case "", "packet", "xdp":

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"syscall"
@@ -40,7 +39,7 @@ func threadsError(errno syscall.Errno) error {
 	case errno == syscall.ENOTSUP:
 		return errors.New("this program was built with C; build it with CGO_ENABLED=0")
 	}
-	return fmt.Errorf("give up capabilities: %w", errno)
+	return errno
 }
 
 // asInvoker opens files as the user who called sudo, to whom they then belong, and goes on so: files of a series are

@@ -126,12 +126,13 @@ func (a *app) execute(ctx context.Context, args []string) error {
 
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "rocescope [FILE | -]",
+		Use:   "rocescope [FILE | IFACE | -]",
 		Short: "See what happens on RDMA queue pairs, from the wire alone",
 		Long: `rocescope reads RoCE v2 traffic and shows queue pairs: which two QPs talk, in which
 state each is, which work request each packet belongs to, what was lost, resent
 and refused, and who broke the rules.`,
 		Example: `  rocescope trace.pcapng                         what happened on each QP, and what is wrong
+  sudo rocescope eth1                            the same of an interface's traffic, until Ctrl-C
   ssh host tcpdump -w - udp port 4791 | rocescope -`,
 		Version:       version.Get().String(),
 		SilenceUsage:  true,
@@ -197,8 +198,9 @@ func newHelpCommand(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// expand puts the command that is meant in front of a file: `rocescope trace.pcap --json`. A command's name wins
-// over a file of the same name; what looks like a path is taken for one, so that a missing file is called missing.
+// expand puts the command that is meant in front of a file or an interface: `rocescope trace.pcap --json`. A command's
+// name wins over a file's, and a file's over an interface's; what looks like a path is taken for one, so that a missing
+// file is called missing.
 func (a *app) expand(root *cobra.Command, args []string) []string {
 	first := firstArgument(root, args)
 	if first < 0 {
@@ -213,13 +215,16 @@ func (a *app) expand(root *cobra.Command, args []string) []string {
 			return args
 		}
 	}
-	if name != "-" && name != "help" && !strings.ContainsAny(name, "/.") {
-		if _, err := os.Stat(name); err != nil {
-			return args
-		}
-	}
 	if name == "help" || !hasCommand(root, a.fileCommand()) {
 		return args
+	}
+	if _, err := os.Stat(name); name != "-" && err != nil {
+		switch {
+		case slices.Contains(interfaceNames(), name):
+			args = slices.Insert(slices.Clone(args), first, "-i")
+		case !strings.ContainsAny(name, "/."):
+			return args
+		}
 	}
 	return append([]string{a.fileCommand()}, args...)
 }
@@ -276,6 +281,9 @@ func unknownCommand(parent *cobra.Command, name string) error {
 	}
 	if near := nearest(name, known); near != "" {
 		return errUsage("unknown command %q; did you mean %q?", name, near)
+	}
+	if near := nearest(name, interfaceNames()); near != "" && !parent.HasParent() {
+		return errUsage("unknown command %q; did you mean the interface %q?", name, near)
 	}
 	return errUsage("unknown command %q; %q lists them all", name, "rocescope help")
 }

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// fence keeps a capture from the file system but for one folder, and from making or taking TCP connections (Landlock).
+// Whatever packets make this program do, it cannot read or change a file with it. What is open stays open.
+type fence struct{ ruleset int }
+
+// Landlock's rights, by the version that brought them. A kernel is only asked for those that it knows.
+var landlockRights = []struct {
+	since   int
+	fs, net uint64
+}{
+	{1, unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
+		unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
+		unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
+		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK |
+		unix.LANDLOCK_ACCESS_FS_MAKE_SYM, 0},
+	{2, unix.LANDLOCK_ACCESS_FS_REFER, 0},
+	{3, unix.LANDLOCK_ACCESS_FS_TRUNCATE, 0},
+	{4, 0, unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP},
+	{5, unix.LANDLOCK_ACCESS_FS_IOCTL_DEV, 0},
+}
+
+// landlockInFolder is what a series of capture files needs: to make them, to overwrite them, and to delete the oldest.
+const landlockInFolder = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
+	unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+
+// landlockVersion is what this kernel has of Landlock, 0 for nothing.
+func landlockVersion() int {
+	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0
+	}
+	return int(version)
+}
+
+// newFence prepares a fence around a folder, around nothing for "". A kernel without Landlock gives nil.
+func newFence(folder string) (*fence, error) {
+	version := landlockVersion()
+	if version == 0 {
+		return nil, nil
+	}
+	var handled unix.LandlockRulesetAttr
+	for _, r := range landlockRights {
+		if r.since <= version {
+			handled.Handled_access_fs |= r.fs
+			handled.Handled_access_net |= r.net
+		}
+	}
+	ruleset, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&handled)), unsafe.Sizeof(handled), 0)
+	if errno != 0 {
+		return nil, fmt.Errorf("make rules for Landlock: %w", errno)
+	}
+	f := &fence{int(ruleset)}
+	if folder == "" {
+		return f, nil
+	}
+	dir, err := unix.Open(folder, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		unix.Close(f.ruleset)
+		return nil, fmt.Errorf("open %s for Landlock: %w", folder, err)
+	}
+	defer unix.Close(dir)
+	allowed := unix.LandlockPathBeneathAttr{Allowed_access: landlockInFolder & handled.Handled_access_fs, Parent_fd: int32(dir)}
+	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&allowed)), 0, 0, 0); errno != 0 {
+		unix.Close(f.ruleset)
+		return nil, fmt.Errorf("a rule of Landlock for %s: %w", folder, errno)
+	}
+	return f, nil
+}
+
+// enter closes the fence behind every thread, for good. It takes NoNewPrivs, which dropPrivileges has set.
+func (f *fence) enter() error {
+	if f == nil {
+		return nil
+	}
+	err := allThreads(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(f.ruleset), 0)
+	return errors.Join(err, unix.Close(f.ruleset))
+}
