@@ -1,0 +1,12 @@
+package stream
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// tickClock goes on by a little with each look, and by what is slept.
+type tickClock struct{ t atomic.Int64 }
+
+func (c *tickClock) now() int64            { return c.t.Add(100) }
+func (c *tickClock) sleep(d time.Duration) { c.t.Add(int64(d)) }

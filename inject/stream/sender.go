@@ -1,0 +1,449 @@
+package stream
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/inject/port"
+)
+
+// qp is a QP as its sender has it.
+type qp struct {
+	*qpPlan
+	sh        *shared
+	id        int
+	keys      []uint32 // of its templates; nil if there would be too many
+	seq       sequence
+	msg       message
+	packet    int    // of msg, to be sent next; msg.packets = none
+	sent      uint64 // position behind the last PSN that was sent
+	fresh     uint64 // index behind the last message that was sent whole
+	past      []past // ring of the last messages
+	pasts     uint64
+	notBefore int64
+	active    bool // in the sender's list
+	touched   bool // in this burst
+	stopped   bool
+	lost      bool // asked for what is too long ago
+}
+
+// past is what it takes to send a message again.
+type past struct{ seq sequence }
+
+// tally is what was sent of an operation.
+type tally struct{ messages, packets, bytes, payload, resent uint64 }
+
+// sender sends the share of the QPs that goes out of one port.
+type sender struct {
+	stream *Stream
+	plan   *plan
+	port   port.Port
+	pacer  *pacer
+	burst  int
+	limit  uint64 // messages of each QP
+
+	qps    []*qp
+	active []*qp
+	cur    int
+
+	rooms  [][]byte
+	slots  *slots
+	taken  []uint32
+	out    []port.Out
+	marks  []mark
+	touch  []*qp
+	bytes  uint64 // of the burst
+	now    int64
+	asleep int
+	ended  int64 // when nothing was left to send
+	stuck  int64 // since when no slot is free
+
+	byOp      []tally
+	published published
+	err       error
+}
+
+// mark is a PSN whose answer is waited for.
+type mark struct {
+	sh  *shared
+	psn dissect.PSN
+}
+
+// published is what anybody may read while the sender runs.
+type published struct {
+	_                                         [64]byte
+	messages, packets, bytes, payload, resent atomic.Uint64
+	stalled                                   atomic.Uint64 // bursts that the window, or an RNR timer, held up
+	_                                         [64]byte
+}
+
+// mostKeys is how many ICRC keys are kept: 16 MiB.
+const mostKeys = 4 << 20
+
+func newSender(s *Stream, p port.Port, qps []*qp, share float64) *sender {
+	info, c := p.Info(), &s.plan.config
+	w := &sender{stream: s, plan: s.plan, port: p, qps: qps, limit: c.Count, byOp: make([]tally, len(c.Mix))}
+	if w.limit == 0 {
+		w.limit = 1<<64 - 1
+	}
+	w.pacer = newPacer(c.clock, Rate{c.Rate.Packets * share, c.Rate.Bits * share}, s.start)
+	w.burst = c.Burst
+	if w.burst == 0 {
+		w.burst = w.pacer.burst(float64(s.plan.longest), 64)
+	}
+	w.burst = min(w.burst, info.Slots)
+	w.rooms = make([][]byte, info.Slots)
+	for i := range w.rooms {
+		w.rooms[i] = p.Room(uint32(i))
+	}
+	w.slots = newSlots(info.Slots, len(s.plan.templates))
+	w.taken = make([]uint32, info.Slots)
+	w.out = make([]port.Out, 0, w.burst)
+	w.marks = make([]mark, 0, w.burst)
+	w.touch = make([]*qp, 0, w.burst)
+	for _, q := range qps {
+		if s.plan.keyed() {
+			q.keys = make([]uint32, len(s.plan.templates))
+			for i, t := range s.plan.templates {
+				q.keys[i] = t.key(&q.values)
+			}
+		}
+		w.activate(q)
+	}
+	return w
+}
+
+// keyed reports whether the ICRC keys of all templates and QPs are worth their memory.
+func (p *plan) keyed() bool { return len(p.templates)*len(p.qps) <= mostKeys }
+
+func (w *sender) activate(q *qp) {
+	if !q.active {
+		q.active = true
+		w.active = append(w.active, q)
+	}
+}
+
+// retire takes the QP whose turn it is from the list.
+func (w *sender) retire() {
+	w.active[w.cur].active = false
+	last := len(w.active) - 1
+	w.active[w.cur] = w.active[last]
+	w.active = w.active[:last]
+	if w.cur >= last {
+		w.cur = 0
+	}
+}
+
+// turn passes the turn on.
+func (w *sender) turn() {
+	if w.cur++; w.cur >= len(w.active) {
+		w.cur = 0
+	}
+}
+
+// run sends until there is nothing left to do.
+func (w *sender) run() {
+	if g, ok := w.port.(port.Generator); ok {
+		w.err = w.generate(g)
+		return
+	}
+	flushed := true
+	for !w.stream.halt.Load() {
+		w.now = w.plan.config.clock.now()
+		if w.now >= w.stream.until {
+			break
+		}
+		if d, ok := w.pacer.ready(w.now); !ok {
+			if !flushed {
+				flushed = true
+				if w.err = w.port.Flush(); w.err != nil {
+					return
+				}
+			}
+			w.pacer.wait(d)
+			continue
+		}
+		n := w.fill()
+		if n == 0 {
+			if w.done() {
+				break
+			}
+			if w.err = w.idle(); w.err != nil {
+				return
+			}
+			continue
+		}
+		w.asleep, w.ended, w.stuck, flushed = 0, 0, 0, false
+		if w.err = w.send(); w.err != nil {
+			return
+		}
+	}
+	w.err = w.finish()
+}
+
+// fill makes the frames of a burst.
+func (w *sender) fill() int {
+	for _, slot := range w.taken[:w.port.Take(w.taken)] {
+		w.slots.put(slot)
+	}
+	w.out, w.marks, w.touch, w.bytes = w.out[:0], w.marks[:0], w.touch[:0], 0
+	for len(w.out) < w.burst && w.slots.free > 0 {
+		q := w.pick()
+		if q == nil {
+			break
+		}
+		w.frame(q)
+	}
+	return len(w.out)
+}
+
+// pick finds the next QP that may send. Its message and packet are then those to be sent.
+func (w *sender) pick() *qp {
+	for tries := len(w.active); tries > 0; tries-- {
+		q := w.active[w.cur]
+		if o := q.sh.order.Load(); o != 0 {
+			w.obey(q)
+		}
+		if q.stopped {
+			w.retire()
+			continue
+		}
+		if q.packet == q.msg.packets && !w.begin(q) {
+			w.retire()
+			continue
+		}
+		if q.notBefore > w.now || !w.open(q) {
+			w.turn()
+			continue
+		}
+		return q
+	}
+	return nil
+}
+
+// begin begins a QP's next message, if it has one.
+func (w *sender) begin(q *qp) bool {
+	for q.seq.index < w.limit {
+		if q.past != nil {
+			q.past[q.pasts%uint64(len(q.past))] = past{q.seq}
+			q.pasts++
+		}
+		w.plan.next(q.qpPlan, &q.seq, &q.msg)
+		q.packet = 0
+		if q.msg.psns > 0 || q.msg.index >= q.fresh { // what takes no PSN is not sent again
+			return true
+		}
+	}
+	q.packet = q.msg.packets
+	return false
+}
+
+// open reports whether the window is open for the QP's next packet.
+func (w *sender) open(q *qp) bool {
+	window := uint64(w.plan.config.Window)
+	if window == 0 || !q.msg.answered {
+		return true
+	}
+	acked, end := q.sh.acked.Load(), q.end()
+	return end <= acked+window || q.msg.pos+uint64(q.packet) <= acked
+}
+
+// end is the position behind the QP's next packet.
+func (q *qp) end() uint64 {
+	switch {
+	case q.msg.psns == 0:
+		return q.msg.pos
+	case q.packet == q.msg.packets-1:
+		return q.msg.end()
+	}
+	return q.msg.pos + uint64(q.packet) + 1
+}
+
+// frame makes the QP's next frame.
+func (w *sender) frame(q *qp) {
+	m := &q.msg
+	t := m.packet(q.packet)
+	slot, fresh := w.slots.get(t.id)
+	room := w.rooms[slot]
+	if fresh {
+		t.write(room)
+	}
+	psn := uint32(m.psn.Add(q.packet))
+	if t.ackReq {
+		psn |= 1 << 31
+		if q.sh.stamps != nil {
+			w.marks = append(w.marks, mark{q.sh, q.at(m.end() - 1)})
+		}
+	}
+	m.values[valPSN] = psn
+	key := uint32(0)
+	if q.keys != nil {
+		key = q.keys[t.id]
+	} else {
+		key = t.key(&q.values)
+	}
+	t.patch(room, &q.values, key, &m.values)
+	n := t.length()
+	w.out = append(w.out, port.Out{Slot: slot, Len: int32(n)})
+	w.bytes += uint64(n)
+
+	op := &w.byOp[m.op]
+	op.packets++
+	op.bytes += uint64(n)
+	op.payload += uint64(len(t.payload))
+	if end := q.end(); end > q.sent {
+		q.sent = end
+		if !q.touched {
+			q.touched = true
+			w.touch = append(w.touch, q)
+		}
+	} else if m.psns > 0 {
+		op.resent++
+	}
+	if q.packet++; q.packet == m.packets && m.index >= q.fresh {
+		q.fresh = m.index + 1
+		op.messages++
+	}
+	if q.packet == m.packets || w.plan.config.Interleave {
+		w.turn()
+	}
+}
+
+// send hands the burst over.
+func (w *sender) send() error {
+	for _, q := range w.touch {
+		q.touched = false
+		q.sh.next.Store(q.sent)
+	}
+	if len(w.marks) > 0 {
+		now := w.plan.config.clock.now()
+		for _, m := range w.marks {
+			m.sh.stamp(m.psn, now)
+		}
+	}
+	w.pacer.spend(len(w.out), w.bytes)
+	if err := w.port.Send(w.out); err != nil {
+		return err
+	}
+	w.publish()
+	return nil
+}
+
+func (w *sender) publish() {
+	var sum tally
+	for i := range w.byOp {
+		op := &w.byOp[i]
+		sum.messages += op.messages
+		sum.packets += op.packets
+		sum.bytes += op.bytes
+		sum.payload += op.payload
+		sum.resent += op.resent
+	}
+	w.published.messages.Store(sum.messages)
+	w.published.packets.Store(sum.packets)
+	w.published.bytes.Store(sum.bytes)
+	w.published.payload.Store(sum.payload)
+	w.published.resent.Store(sum.resent)
+}
+
+// obey does what answers ask for.
+func (w *sender) obey(q *qp) {
+	o := q.sh.order.Swap(0)
+	switch {
+	case o&orderStop == orderStop:
+		q.stopped = true
+	case o&orderGoBack != 0 && !q.goBack(w.plan, o&orderPos):
+		q.stopped, q.lost = true, true
+	default:
+		q.notBefore = w.now + int64(delay(o))
+	}
+}
+
+// goBack goes back to a position, if it is still known what was there.
+func (q *qp) goBack(p *plan, pos uint64) bool {
+	for back := uint64(1); back <= min(q.pasts, uint64(len(q.past))); back++ {
+		then := q.past[(q.pasts-back)%uint64(len(q.past))]
+		if then.seq.pos > pos {
+			continue
+		}
+		q.seq = then.seq
+		q.pasts -= back - 1
+		p.next(q.qpPlan, &q.seq, &q.msg)
+		q.packet = 0
+		switch {
+		case q.msg.psns == 0 || pos >= q.msg.end(): // behind it
+			q.packet = q.msg.packets
+		case q.msg.packets > 1:
+			q.packet = int(pos - q.msg.pos)
+		}
+		return true
+	}
+	return false
+}
+
+// done reports whether nothing is left to send, and no answer left to wait for.
+func (w *sender) done() bool {
+	if len(w.active) > 0 {
+		return false
+	}
+	if !w.stream.looking {
+		return true
+	}
+	if w.ended == 0 {
+		w.ended = w.now
+	}
+	settled := true
+	for _, q := range w.qps {
+		if q.stopped {
+			continue
+		}
+		if q.sh.order.Load() != 0 {
+			w.activate(q)
+			return false
+		}
+		settled = settled && (!q.mix.answered || q.sh.acked.Load() >= q.sent)
+	}
+	return settled || w.now-max(w.ended, w.stream.heard.Load()) > int64(w.plan.config.Linger)
+}
+
+// patience is how long a port may have no room for a frame.
+const patience = 5 * time.Second
+
+// idle waits for slots, for the window, or for answers.
+func (w *sender) idle() error {
+	switch {
+	case w.slots.free > 0:
+		if w.stuck = 0; len(w.active) > 0 {
+			w.published.stalled.Add(1)
+		}
+	case w.stuck == 0:
+		w.stuck = w.now
+	case w.now-w.stuck > int64(patience):
+		return fmt.Errorf("no frame has left %s for %v", where(w.port.Info()), patience)
+	}
+	if err := w.port.Flush(); err != nil {
+		return err
+	}
+	if w.asleep++; w.asleep < 64 && len(w.active) > 0 {
+		runtime.Gosched()
+		return nil
+	}
+	w.plan.config.clock.sleep(50 * time.Microsecond)
+	return nil
+}
+
+// finish sees to it that everything has left.
+func (w *sender) finish() error {
+	c := w.plan.config.clock
+	for end := c.now() + int64(time.Second); ; c.sleep(100 * time.Microsecond) {
+		if err := w.port.Flush(); err != nil {
+			return err
+		}
+		if w.port.Stats().Outstanding == 0 || c.now() > end {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rocescope/rocescope/inject/port"
+)
+
+// Stream is a configuration that is ready to be sent, once.
+type Stream struct {
+	plan    *plan
+	qps     []*qp
+	senders []*sender
+	answers *answers
+	looking bool // answers are received
+	start   int64
+	until   int64
+
+	halt  atomic.Bool  // sending is over
+	over  atomic.Bool  // no more answers are waited for
+	heard atomic.Int64 // when an answer came last
+	took  time.Duration
+}
+
+// New makes the plan of a stream.
+func New(c Config) (*Stream, error) {
+	c.setDefaults()
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	p, err := newPlan(c)
+	if err != nil {
+		return nil, err
+	}
+	return &Stream{plan: p}, nil
+}
+
+// MaxFrame is the longest frame that will be sent, without FCS.
+func (s *Stream) MaxFrame() int { return s.plan.longest }
+
+// Asked is how many messages are to be sent, and how many packets if that can be told: with a count, and sizes without choice.
+// Both are 0 where only time ends the stream.
+func (s *Stream) Asked() (messages, packets uint64) {
+	c := &s.plan.config
+	for i := range s.plan.mixes {
+		m := &s.plan.mixes[i]
+		messages += c.Count * uint64(c.QPs)
+		mean := 0.0
+		for k := range m.ops {
+			op := &m.ops[k]
+			each := 0.0
+			for j := range op.shapes {
+				each += float64(op.shapes[j].packets)
+			}
+			mean += c.Mix[op.op].Weight * each / float64(len(op.shapes))
+		}
+		sum := 0.0
+		for k := range m.ops {
+			sum += c.Mix[m.ops[k].op].Weight
+		}
+		packets += uint64(float64(c.Count*uint64(c.QPs)) * mean / sum)
+	}
+	return messages, packets
+}
+
+// Expects reports whether anything in the stream is owed an answer.
+func (s *Stream) Expects() bool {
+	for i := range s.plan.mixes {
+		if s.plan.mixes[i].answered {
+			return true
+		}
+	}
+	return false
+}
+
+// Prepare divides the QPs over the ports. Run does it where it was not done before; to do it earlier is to know before
+// anything is sent that there is memory enough.
+func (s *Stream) Prepare(ports []port.Port) error {
+	if len(ports) == 0 || s.senders != nil {
+		return errors.New("a stream goes out of one port or more, once")
+	}
+	c := &s.plan.config
+	var receiving []port.Port
+	for _, p := range ports {
+		info := p.Info()
+		if info.MaxFrame < s.plan.longest {
+			return fmt.Errorf("%s: %w: it takes %d bytes, and the longest frame has %d", where(info), port.ErrFrameSize, info.MaxFrame, s.plan.longest)
+		}
+		if info.Receives {
+			receiving = append(receiving, p)
+		}
+	}
+	s.looking = len(receiving) > 0
+	s.start = c.clock.now()
+	s.until = 1<<63 - 1
+	n := len(s.plan.qps)
+	all, states := make([]qp, n), make([]shared, n)
+	s.qps = make([]*qp, n)
+	for i := range all {
+		q := &all[i]
+		*q = qp{qpPlan: &s.plan.qps[i], sh: &states[i], id: i, msg: message{shape: &shape{}}}
+		if s.looking && q.mix.answered {
+			q.sh.stamps = make([]stamp, atLeast(4<<20, n, 16, 4096))
+			if c.OnNAK == GoBack {
+				q.past = make([]past, atLeast(1<<20, n, 16, 4096))
+			}
+		}
+		s.qps[i] = q
+	}
+	if s.looking {
+		s.answers = newAnswers(s, receiving)
+	}
+	workers := min(len(ports), n)
+	for i := range workers {
+		var own []*qp
+		for k := i; k < n; k += workers {
+			own = append(own, s.qps[k])
+		}
+		s.senders = append(s.senders, newSender(s, ports[i], own, float64(len(own))/float64(n)))
+	}
+	return nil
+}
+
+func where(i port.Info) string {
+	if i.Interface != "" {
+		return i.Interface + " (" + i.Via + ")"
+	}
+	return i.Via
+}
+
+// Run sends everything, waits for the answers that are still owed, and says what became of it all. The end of the context ends
+// it early; that is no error. After an error the result says how far it got.
+func (s *Stream) Run(ctx context.Context, ports []port.Port) (*Result, error) {
+	if s.senders == nil {
+		if err := s.Prepare(ports); err != nil {
+			return nil, err
+		}
+	}
+	c := &s.plan.config
+	s.start = c.clock.now()
+	if c.Duration > 0 {
+		s.until = s.start + int64(c.Duration)
+	}
+	stop := context.AfterFunc(ctx, func() { s.halt.Store(true) })
+	defer stop()
+
+	var looking, sending sync.WaitGroup
+	if s.looking {
+		looking.Go(s.answers.run)
+	}
+	for _, w := range s.senders {
+		w.pacer.start = s.start
+		sending.Go(func() {
+			runtime.LockOSThread() // a thread for each queue
+			defer runtime.UnlockOSThread()
+			if w.run(); w.err != nil {
+				s.halt.Store(true)
+			}
+		})
+	}
+	sending.Wait()
+	s.took = time.Duration(c.clock.now() - s.start)
+	s.await(ctx)
+	s.over.Store(true)
+	looking.Wait()
+	return s.result(), s.problem()
+}
+
+// await waits for answers after a stream that time or a signal ended; otherwise its senders have done so.
+func (s *Stream) await(ctx context.Context) {
+	c := &s.plan.config
+	ended := c.clock.now()
+	for s.looking && !s.answers.failed.Load() && ctx.Err() == nil && ended >= s.until && !s.settled() {
+		if c.clock.now()-max(ended, s.heard.Load()) > int64(c.Linger) {
+			return
+		}
+		c.clock.sleep(time.Millisecond)
+	}
+}
+
+// settled reports whether everything that was sent is acknowledged.
+func (s *Stream) settled() bool {
+	for _, q := range s.qps {
+		if q.mix.answered && !q.stopped && q.sh.acked.Load() < q.sent {
+			return false
+		}
+	}
+	return true
+}
+
+// problem is why the stream could not go on.
+func (s *Stream) problem() error {
+	var all []error
+	for _, w := range s.senders {
+		all = append(all, w.err)
+	}
+	if s.answers != nil {
+		all = append(all, s.answers.err)
+	}
+	return errors.Join(all...)
+}
