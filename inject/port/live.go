@@ -3,6 +3,7 @@ package port
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/internal/xsk"
@@ -39,8 +40,15 @@ type MessageQP struct {
 	Seed               uint64 // of random addresses
 }
 
-// Live sends by the kernel's live-frame generator. It is no Port: the frames are made within the kernel, where nobody can put
-// one of his own between them. So it receives nothing either; a Port that only listens may be opened on the same interface.
+// Generator is a port that makes its frames by itself. It has no slots to write frames into.
+type Generator interface {
+	Port
+	// Run sends the next n frames and returns how many were sent.
+	Run(n int) (sent int, err error)
+}
+
+// Live sends by the kernel's live-frame generator: a Generator, for the frames are made within the kernel, where nobody can put
+// one of his own between them. It receives nothing.
 //
 // One goroutine runs it; Stats may be called from anywhere.
 type Live struct {
@@ -63,7 +71,7 @@ func OpenLive(o Options, m Messages) (*Live, error) {
 		Interface: o.Interface, Segments: m.Segments, PSNStep: uint32(m.PSNStep), AckEvery: uint32(m.AckEvery),
 		RandomVA: m.RandomVA, Interleave: m.Interleave, Batch: min(o.Batch, xsk.MaxLiveBatch),
 	}
-	p := &Live{link: l, info: Info{Via: ViaLive, Interface: o.Interface, MTU: l.mtu}}
+	p := &Live{link: l, info: Info{Via: ViaLive, Interface: o.Interface, MTU: l.mtu, Detail: "frames made by the kernel's own generator"}}
 	for i := range m.QPs {
 		q := &m.QPs[i]
 		options.QPs = append(options.QPs, xsk.LiveQP{
@@ -139,8 +147,7 @@ func liveKind(frame []byte) (k xsk.LiveKind, err error) {
 // Info says what it is. MaxFrame is the longest of its frames.
 func (p *Live) Info() Info { return p.info }
 
-// Run sends the next n frames and returns how many were sent. It takes milliseconds even for a few: the kernel makes ready for
-// each call.
+// Run implements Generator. Thousands of frames at a time are best: the kernel makes ready for each call.
 func (p *Live) Run(n int) (sent int, err error) {
 	sent, err = p.live.Run(n)
 	p.sent.Add(uint64(sent))
@@ -164,6 +171,29 @@ func (p *Live) PSN(qp int) (dissect.PSN, error) {
 func (p *Live) Stats() Stats {
 	sent := p.sent.Load()
 	return Stats{Sent: sent, SentBytes: uint64(float64(sent) * p.bytes), LinkDropped: p.link.txDropped()}
+}
+
+// Take finds no slots: there are none.
+func (p *Live) Take([]uint32) int { return 0 }
+
+// Room is of no slot.
+func (p *Live) Room(uint32) []byte { return nil }
+
+// Send refuses all frames.
+func (p *Live) Send([]Out) error {
+	return failed(p.info.Interface, "send a frame", fmt.Errorf("%w: live frames are made by the kernel", ErrNotSupported), "send it by another port")
+}
+
+// Flush has nothing to do: when Run returns, the frames have left.
+func (p *Live) Flush() error { return nil }
+
+// Receive receives nothing.
+func (p *Live) Receive([]In) (int, error) { return 0, nil }
+
+// Wait waits for nothing.
+func (p *Live) Wait(timeout time.Duration) error {
+	time.Sleep(timeout)
+	return nil
 }
 
 // Close ends it.
