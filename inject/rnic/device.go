@@ -1,0 +1,313 @@
+package rnic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/inject/port"
+)
+
+// Options say what a device is. MAC and Addrs are needed, the zero values of all others are good.
+type Options struct {
+	MAC   [6]byte
+	Addrs []netip.Addr // the table of GIDs, by Attr.AH.SGIDIndex
+	VLAN  uint16       // tag (TCI) of the frames that are sent; its identifier is the one that is received
+	PKeys []uint16     // the table of partition keys; 0xFFFF
+	MTU   int          // the largest path MTU: what fits into the port's frames
+
+	Clock    func() int64 // nanoseconds; the machine's
+	MaxQP    int          // queue pairs at most, rounded up to a power of two: 16384
+	FirstQPN uint32       // 0x11
+
+	MigReqOff   bool          // the migration request bit is sent as 0, as software stacks do; hardware sends 1
+	LineRate    uint64        // bits per second, from which congestion control counts down: 100 Gb/s
+	CNPInterval time.Duration // between congestion notifications of a queue pair, at least: 50 µs
+	CNPTraffic  uint8         // traffic class of congestion notifications; 0 = that of the queue pair
+}
+
+// Limits of a device.
+const (
+	MaxRdAtomic = 128 // READs and atomics outstanding, in either role
+	maxSGEs     = 32
+	maxInline   = 1024
+	maxPKeys    = 128
+	maxQPN      = 1<<24 - 2 // 0xFFFFFF is multicast
+)
+
+// Device is a software RNIC on a port.
+type Device struct {
+	opt   Options
+	port  port.Port
+	mtu   int
+	gids  []dissect.Addr
+	clock func() int64
+
+	mu      sync.Mutex
+	waiting atomic.Int32 // goroutines that wait for mu
+	closed  bool
+
+	qps     []*QP // by the low bits of the QPN
+	nextQPN uint32
+	liveQPs int
+	mrs     []mrSlot
+	freeMRs []uint32
+	nextVA  uint64
+
+	now    int64
+	active qpList
+	timers timerHeap
+	mail   mailbox
+	out    sender
+	in     []port.In
+	rx     arrival
+	icrc   dissect.ICRC
+	dec    dissect.Decoder
+
+	onManagement, onOther func(frame []byte, at int64)
+	onEvent               func(Event)
+	management, other     []int // of the batch, what goes to the handlers
+	events, told          []Event
+
+	counters Counters
+}
+
+// receiveBatch and sendBatch are how many frames a Step receives, and sends, at most.
+const (
+	receiveBatch = 64
+	sendBatch    = 128
+)
+
+// Open makes a device on a port, which it uses alone from then on.
+func Open(p port.Port, o Options) (*Device, error) {
+	if len(o.Addrs) == 0 {
+		return nil, errors.New("rnic: open a device: it needs an address at least")
+	}
+	if len(o.PKeys) == 0 {
+		o.PKeys = []uint16{dissect.DefaultPKey}
+	}
+	if len(o.PKeys) > maxPKeys {
+		return nil, fmt.Errorf("rnic: open a device: %d partition keys; it has room for %d", len(o.PKeys), maxPKeys)
+	}
+	if o.MaxQP == 0 {
+		o.MaxQP = 16384
+	}
+	if o.MaxQP < 1 || o.MaxQP > maxQPN {
+		return nil, fmt.Errorf("rnic: open a device: %d queue pairs; it can have 1 … %d", o.MaxQP, maxQPN)
+	}
+	if o.FirstQPN == 0 {
+		o.FirstQPN = 0x11
+	}
+	if o.FirstQPN < 2 || o.FirstQPN > maxQPN {
+		return nil, fmt.Errorf("rnic: open a device: first QPN %#x; it must be 2 … %#x", o.FirstQPN, maxQPN)
+	}
+	if o.Clock == nil {
+		o.Clock = func() int64 { return time.Now().UnixNano() }
+	}
+	if o.LineRate == 0 {
+		o.LineRate = 100e9
+	}
+	if o.CNPInterval == 0 {
+		o.CNPInterval = 50 * time.Microsecond
+	}
+	room := p.Info().MaxFrame
+	fits := 0
+	for code := uint8(1); dissect.MTUBytes(code) != 0; code++ {
+		if n := dissect.MTUBytes(code); n+maxOverhead <= room {
+			fits = n
+		}
+	}
+	switch {
+	case fits == 0:
+		return nil, fmt.Errorf("rnic: open a device: the port's longest frame has %d bytes, and the smallest path MTU needs %d", room, 256+maxOverhead)
+	case o.MTU == 0:
+		o.MTU = fits
+	case !dissect.ValidMTU(o.MTU) || o.MTU > fits:
+		return nil, fmt.Errorf("rnic: open a device: path MTU %d; this port's frames take 256, 512 … %d", o.MTU, fits)
+	}
+	d := &Device{
+		opt: o, port: p, mtu: o.MTU, clock: o.Clock, nextQPN: o.FirstQPN, nextVA: mrVABase,
+		qps: make([]*QP, roundUp(o.MaxQP)), in: make([]port.In, receiveBatch),
+		mrs: make([]mrSlot, 1), // no key is 0
+	}
+	for _, a := range o.Addrs {
+		d.gids = append(d.gids, dissect.AddrFrom(a))
+	}
+	d.rx.dev = d
+	d.out.init(p)
+	return d, nil
+}
+
+// OnManagement sets who takes the management datagrams: frames with a good ICRC to QP 1 of one of the device's addresses. OnOther
+// sets who takes frames that are no RoCE v2, such as ARP, ND and ICMP, if they are to the device's MAC or to a group.
+//
+// Handlers are called on the goroutine that calls Step, after the batch, without the device's lock: they may call every verb and
+// SendFrame. The frame is borrowed for the call; at is when it arrived, by the port's clock. Set them before the first Step.
+func (d *Device) OnManagement(f func(frame []byte, at int64)) { d.onManagement = f }
+
+// OnOther: see OnManagement.
+func (d *Device) OnOther(f func(frame []byte, at int64)) { d.onOther = f }
+
+// OnEvent sets who is told of asynchronous events; as for OnManagement.
+func (d *Device) OnEvent(f func(Event)) { d.onEvent = f }
+
+// SendFrame sends a crafted frame as it is, before everything else in the next batch. The frame is copied. It may be called by any
+// goroutine; an error says that too many frames wait already, or that the frame is longer than the port takes.
+func (d *Device) SendFrame(frame []byte) error {
+	if room := d.port.Info().MaxFrame; len(frame) > room || len(frame) < 14 {
+		return fmt.Errorf("rnic: send a frame: it has %d bytes; this port takes 14 … %d", len(frame), room)
+	}
+	return d.mail.putFrame(frame)
+}
+
+// Addrs returns the table of GIDs.
+func (d *Device) Addrs() []netip.Addr { return slices.Clone(d.opt.Addrs) }
+
+// MAC returns the device's MAC address.
+func (d *Device) MAC() [6]byte { return d.opt.MAC }
+
+// MTU returns the largest path MTU.
+func (d *Device) MTU() int { return d.mtu }
+
+// QPs returns how many queue pairs there are.
+func (d *Device) QPs() int {
+	d.lock()
+	defer d.unlock()
+	return d.liveQPs
+}
+
+// QP returns the queue pair of a number, nil where there is none.
+func (d *Device) QP(qpn uint32) *QP {
+	d.lock()
+	defer d.unlock()
+	return d.qp(qpn)
+}
+
+func (d *Device) qp(qpn uint32) *QP {
+	if q := d.qps[qpn&uint32(len(d.qps)-1)]; q != nil && q.qpn == qpn {
+		return q
+	}
+	return nil
+}
+
+func (d *Device) lock() {
+	d.waiting.Add(1)
+	d.mu.Lock()
+	d.waiting.Add(-1)
+}
+
+func (d *Device) unlock() { d.mu.Unlock() }
+
+func (d *Device) event(e Event) {
+	if d.onEvent != nil {
+		d.events = append(d.events, e)
+	}
+}
+
+// Step does a batch: it receives, processes, sees to the timers and sends. busy says that there may be more to do at once; if not,
+// nothing will be until a frame arrives, work is posted, or the time of Next.
+func (d *Device) Step() (busy bool, err error) {
+	d.mu.Lock()
+	d.now = d.clock()
+	d.takeMail()
+	n, err := d.port.Receive(d.in)
+	for i := range d.in[:n] {
+		d.receive(i)
+	}
+	d.expire()
+	sent := d.transmit()
+	more := d.active.len > 0
+	d.events, d.told = d.told[:0], d.events
+	d.mu.Unlock()
+	if err != nil {
+		return false, fmt.Errorf("rnic: receive: %w", err)
+	}
+	if err := d.out.flush(); err != nil {
+		return false, fmt.Errorf("rnic: send: %w", err)
+	}
+	d.tell()
+	return n > 0 || sent > 0 || more || d.mail.pending(), nil
+}
+
+// tell calls the handlers.
+func (d *Device) tell() {
+	for _, i := range d.management {
+		d.onManagement(d.in[i].Data, d.in[i].Time)
+	}
+	for _, i := range d.other {
+		d.onOther(d.in[i].Data, d.in[i].Time)
+	}
+	d.management, d.other = d.management[:0], d.other[:0]
+	for _, e := range d.told {
+		d.onEvent(e)
+	}
+}
+
+// Next returns when the next timer is due, by the device's clock; ok is false where there is none.
+func (d *Device) Next() (at int64, ok bool) {
+	d.lock()
+	defer d.unlock()
+	if len(d.timers) == 0 {
+		return 0, false
+	}
+	return d.timers[0].timerAt, true
+}
+
+// How an idle device waits: first awake, so that an answer is quick, then asleep for longer and longer. Posting work does not wake
+// it, so this is also how late a request may leave that was posted to a device long idle.
+const (
+	awake     = 200 * time.Microsecond
+	napLeast  = 50 * time.Microsecond
+	napMost   = time.Millisecond
+	napGrowth = 2
+)
+
+// Run calls Step until the context ends or the port fails; it returns nil when the context ends.
+func (d *Device) Run(ctx context.Context) error {
+	done := ctx.Done()
+	nap := napLeast
+	idle := time.Time{}
+	for {
+		select {
+		case <-done:
+			return nil
+		default:
+		}
+		busy, err := d.Step()
+		switch {
+		case err != nil:
+			return err
+		case d.waiting.Load() > 0:
+			runtime.Gosched() // to who waits for the lock
+			continue
+		case busy:
+			idle, nap = time.Time{}, napLeast
+			continue
+		}
+		now := time.Now()
+		if idle.IsZero() {
+			idle = now
+		}
+		if now.Sub(idle) < awake {
+			runtime.Gosched()
+			continue
+		}
+		sleep := nap
+		if at, ok := d.Next(); ok {
+			sleep = min(sleep, time.Duration(at-d.clock()))
+		}
+		if sleep > 0 {
+			if err := d.port.Wait(sleep); err != nil {
+				return fmt.Errorf("rnic: wait: %w", err)
+			}
+		}
+		nap = min(nap*napGrowth, napMost)
+	}
+}

@@ -1,0 +1,35 @@
+// Package rnic is a software RNIC: queue pairs that converse, over any port, with real ones. It is requester for another device's
+// responder, responder for its requester, and the stand-in for a device where there is none.
+//
+// It owns the verbs' objects, their state machine, and the RC, UC and UD transports. How two queue pairs learn of each other
+// belongs to inject/connect, how frames get out and in to inject/port, what bytes mean to dissect. It judges nothing that it sees:
+// flows does, with a state machine of its own.
+//
+// # The API is that of verbs
+//
+//	d, err := rnic.Open(p, rnic.Options{MAC: mac, Addrs: []netip.Addr{addr}})
+//	pd := d.AllocPD()
+//	mr, err := pd.RegMR(make([]byte, 1<<20), rnic.LocalWrite|rnic.RemoteWrite)
+//	cq, err := d.CreateCQ(256)
+//	qp, err := pd.CreateQP(rnic.QPInit{Type: dissect.RC, SendCQ: cq, RecvCQ: cq, Cap: rnic.QPCap{MaxSendWR: 64, MaxRecvWR: 64}})
+//	err = qp.Modify(rnic.Attr{State: rnic.INIT, Access: rnic.RemoteWrite}, rnic.AttrState|rnic.AttrAccess|rnic.AttrPKeyIndex|rnic.AttrPort)
+//	… RTR, RTS …
+//	err = qp.PostSend(rnic.SendWR{ID: 1, Op: rnic.OpWrite, SGL: []rnic.SGE{mr.SGE(0, 4096)}, RemoteVA: va, RKey: rkey, Flags: rnic.Signaled})
+//	n := cq.Poll(completions)
+//
+// # One thread
+//
+// A device is driven by one goroutine, which calls Step again and again, or Run: receive a batch, process it, see to the timers,
+// send a batch. All protocol is done there. Verbs may be called by any goroutine. Posting and polling go through rings as in
+// hardware, and tell the device of new work by a mailbox that it empties once per batch; all else waits for the device's lock,
+// which it takes once per batch. Handlers and event callbacks are called on the device's goroutine without that lock, so that they may
+// call any verb.
+//
+// Time comes from Options.Clock. A test that drives the clock asks Next when something is due.
+//
+// # What it costs
+//
+// The packet path allocates nothing. An idle queue pair costs no time: those with something to send stand in a list that is served
+// round robin, timers in a heap where a queue pair has one place, which is moved only when it is due. Memory is taken when objects
+// are created: QP.Memory says how much.
+package rnic
