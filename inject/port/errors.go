@@ -27,6 +27,9 @@ var (
 	ErrFormat = errors.New("not the pipe's format")
 )
 
+// setcap is what to do about ErrPrivilege.
+const setcap = "run as root, or give the program its capabilities: setcap " + xsk.SetcapCapabilities + " PROGRAM"
+
 // failed is an error of a port: on what, what was tried, why, and what to do about it.
 func failed(where, doing string, why error, hint string) error {
 	if hint != "" {

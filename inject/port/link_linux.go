@@ -8,8 +8,6 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
-
-	"github.com/rocescope/rocescope/internal/xsk"
 )
 
 // link is a network interface, of the network namespace in which it was found.
@@ -19,7 +17,6 @@ type link struct {
 	mtu     int
 	kind    string // of virtual ones: "veth", "bridge", …
 	lo      bool
-	xdp     bool // an XDP program is attached
 	handle  *netlink.Handle
 	dropped uint64 // frames that it had dropped on sending when it was found
 
@@ -45,7 +42,7 @@ func findLink(name string) (*link, error) {
 	a := nl.Attrs()
 	l := &link{
 		name: a.Name, index: a.Index, mtu: a.MTU, kind: nl.Type(), handle: h,
-		lo: a.Flags&net.FlagLoopback != 0, xdp: a.Xdp != nil && a.Xdp.Attached,
+		lo: a.Flags&net.FlagLoopback != 0,
 	}
 	if a.Statistics != nil {
 		l.dropped = a.Statistics.TxDropped
@@ -111,7 +108,7 @@ func (l *link) close() {
 func (l *link) refused(doing string, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return failed(l.name, doing, fmt.Errorf("%w (%w)", ErrPrivilege, err), "run as root, or give the program its capabilities: setcap "+xsk.SetcapCapabilities+" PROGRAM")
+		return failed(l.name, doing, fmt.Errorf("%w (%w)", ErrPrivilege, err), setcap)
 	case errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENETDOWN) && !l.exists():
 		return failed(l.name, doing, ErrGone, "")
 	case errors.Is(err, unix.ENETDOWN):

@@ -14,7 +14,6 @@ type link struct {
 	mtu   int
 	kind  string
 	lo    bool
-	xdp   bool
 }
 
 func findLink(name string) (*link, error) {

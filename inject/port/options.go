@@ -21,6 +21,8 @@ type Options struct {
 
 	// SendOnly is for who does not look at what comes back: nothing is received, nor taken away from the kernel.
 	SendOnly bool
+	// Repeats says that the traffic is Messages, which the kernel can make by itself (OpenLive).
+	Repeats bool
 	// Ring is how many frames may wait to be received, over all queues; default 16384. Not speed but this decides whether a
 	// busy machine loses any.
 	Ring int

@@ -19,7 +19,6 @@ type echo struct {
 	queue   []echoed
 	out     []echoed
 	asked   int // times that it was run
-	stepped int64
 }
 
 type echoed struct {
