@@ -1,0 +1,200 @@
+package connect
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/rocescope/rocescope/dissect"
+)
+
+// Via is how two sides got to know each other by socket.
+type Via uint8
+
+// The ways.
+const (
+	ViaPerftest Via = iota
+	ViaPingpong
+	ViaExchange
+	numVia
+)
+
+var viaNames = [numVia]string{"perftest", "pingpong", "rocescope exchange"}
+
+func (v Via) String() string {
+	if v < numVia {
+		return viaNames[v]
+	}
+	return "unknown"
+}
+
+// Application is what a Server asks during one conversation, always from the same goroutine.
+type Application interface {
+	// Open makes a queue pair for one of the other side, ready to receive and to send, and returns what to tell of it.
+	Open(remote Parameters) (local Parameters, err error)
+	// Ready is told whenever the other side says that it is ready; the answer waits for the return. n counts from 1.
+	Ready(n int) error
+	// Results is asked when the other side swaps results, and told the other side's.
+	Results() PerftestResults
+	Told(PerftestResults)
+	// Closed is told the end; err is nil if it was an orderly one.
+	Closed(err error)
+}
+
+// Server answers whoever connects by socket: perftest's programs, the pingpong programs, and rocescope, whose first words tell
+// which it is. It goes along with what the client says: how many queue pairs, how often it says that it is ready, whether it
+// swaps results; so the server needs not be told which program it is.
+type Server struct {
+	Transport dissect.Transport // of the clients but rocescope, which do not tell
+	MTU       int               // the largest path MTU; 0 = 4096
+	New       func(via Via, peer net.Addr) (Application, error)
+
+	Patience time.Duration // for a message that is due; 0 = 10 s
+	Idle     time.Duration // for one that is not, while the traffic runs; 0 = as long as the TCP connection holds
+	Limit    int           // conversations at a time; 0 = 256
+	MaxQPs   int           // of one conversation; 0 = 1024
+}
+
+// Serve answers who connects, until the listener is closed. Beyond the limit connections are closed at once.
+func (s *Server) Serve(l net.Listener) error {
+	limit := s.Limit
+	setDefault(&limit, 256)
+	free := make(chan struct{}, limit)
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		c, err := l.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		case err != nil:
+			var passing net.Error
+			if errors.As(err, &passing) && passing.Timeout() {
+				continue
+			}
+			return fmt.Errorf("accept a connection on %v: %w", l.Addr(), err)
+		}
+		select {
+		case free <- struct{}{}:
+			all.Go(func() {
+				defer func() { <-free }()
+				defer c.Close()
+				_ = s.Answer(c, c.RemoteAddr()) // the application was told
+			})
+		default:
+			_ = c.Close()
+		}
+	}
+}
+
+// Answer is the server's side of one conversation.
+func (s *Server) Answer(stream Stream, peer net.Addr) error {
+	t := newTalk(stream, s.Patience)
+	first, err := t.peek(len(doneText), "the first words of perftest, of a pingpong program or of rocescope")
+	if err != nil {
+		return err
+	}
+	switch {
+	case first[0] == '{':
+		return s.hold(ViaExchange, peer, func(a Application) error { return s.answerExchange(t, a) })
+	case isHex(first[0]) && first[4] == ':':
+		return s.hold(ViaPingpong, peer, func(a Application) error { return s.answerPingpong(t, a) })
+	case isHex(first[0]) && (first[1] == '.' || first[2] == '.'):
+		return s.hold(ViaPerftest, peer, func(a Application) error { return s.answerPerftest(t, a, textKeys) })
+	}
+	return garbage(first, "the first words of perftest, of a pingpong program or of rocescope")
+}
+
+// AnswerOverCM is the server's side of a conversation with perftest -R, over a queue pair that CM connected.
+func (s *Server) AnswerOverCM(stream Stream, peer net.Addr) error {
+	t := newTalk(stream, s.Patience)
+	return s.hold(ViaPerftest, peer, func(a Application) error { return s.answerPerftest(t, a, binaryKeys) })
+}
+
+func (s *Server) hold(via Via, peer net.Addr, answer func(Application) error) error {
+	a, err := s.New(via, peer)
+	if err != nil {
+		return err
+	}
+	err = answer(a)
+	a.Closed(err)
+	return err
+}
+
+func (s *Server) mtu() int {
+	if s.MTU == 0 {
+		return 4096
+	}
+	return s.MTU
+}
+
+func (s *Server) maxQPs() int {
+	if s.MaxQPs == 0 {
+		return 1024
+	}
+	return s.MaxQPs
+}
+
+// idle is how long to wait while the traffic runs; negative is for ever.
+func (s *Server) idle() time.Duration {
+	if s.Idle == 0 {
+		return -1
+	}
+	return s.Idle
+}
+
+// open lets the application make a queue pair.
+func (s *Server) open(a Application, remote Parameters) (Parameters, error) {
+	local, err := a.Open(remote)
+	if err == nil {
+		err = local.Check()
+	}
+	if err != nil {
+		return local, fmt.Errorf("a queue pair for QP %#06x of %v: %w", remote.QPN, remote.Address, err)
+	}
+	return local, nil
+}
+
+func (s *Server) answerPingpong(t *talk, a Application) error {
+	b := make([]byte, pingpongSize)
+	if err := t.read(b, "the text of a pingpong program"); err != nil {
+		return err
+	}
+	remote, err := parsePingpong(b)
+	if err != nil {
+		return err
+	}
+	remote.complete(s.Transport, s.mtu())
+	local, err := s.open(a, remote)
+	if err != nil {
+		return err
+	}
+	if err := t.write(appendPingpong(nil, &local), "the text of a pingpong program"); err != nil {
+		return err
+	}
+	b = b[:len(doneText)]
+	if err := t.read(b, "the pingpong program's \"done\""); err != nil {
+		return err
+	}
+	if string(b) != doneText {
+		return garbage(b, "the pingpong program's \"done\"")
+	}
+	return a.Ready(1)
+}
+
+// Pingpong is the client's side of a conversation with ibv_rc_pingpong, ibv_uc_pingpong or ibv_ud_pingpong. The text tells no
+// path MTU: it is that of local, as the programs take it from their own command line.
+func Pingpong(s Stream, patience time.Duration, local Parameters) (remote Parameters, err error) {
+	t := newTalk(s, patience)
+	b, err := t.swap(true, appendPingpong(nil, &local), "the text of a pingpong program")
+	if err != nil {
+		return remote, err
+	}
+	if remote, err = parsePingpong(b); err != nil {
+		return remote, err
+	}
+	remote.complete(local.Transport, local.MTU)
+	return remote, t.write([]byte(doneText), "\"done\"")
+}
