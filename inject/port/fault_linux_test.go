@@ -199,24 +199,55 @@ func TestSecondOnTheQueue(t *testing.T) {
 
 // TestPortsOfQueues: one program serves a port on each queue, until the last is closed.
 func TestPortsOfQueues(t *testing.T) {
-	lab := testkit.NewLab(t, testkit.LabOptions{MTU: 1500})
+	const queues, frames = 3, 500
+	lab := testkit.NewLab(t, testkit.LabOptions{MTU: 4200, Queues: queues})
+	var from, to []*XDP
 	lab.A.Do(func() {
-		ports, err := OpenXDP(Options{Interface: lab.A.Iface, Queues: 2, Ring: 2048})
-		if err == nil { // where the kernel gives virtual links more than one
-			for _, p := range ports {
-				p.Close()
+		ports, err := OpenXDP(Options{Interface: lab.A.Iface, Queues: queues, SendOnly: true})
+		if err != nil {
+			t.Error(err)
+		}
+		from = ports
+	})
+	lab.B.Do(func() {
+		ports, err := OpenXDP(Options{Interface: lab.B.Iface, Ring: 3 * 2048}) // all that there are
+		if err != nil {
+			t.Error(err)
+		}
+		to = ports
+	})
+	if len(from) != queues || len(to) != queues {
+		t.Fatalf("%d and %d ports", len(from), len(to))
+	}
+	for q := range queues { // a virtual link keeps queues apart
+		if from[q].Info().Queue != q || to[q].Info().Queue != q {
+			t.Fatalf("port %d is on queue %d, %d", q, from[q].Info().Queue, to[q].Info().Queue)
+		}
+		run(t, from[q], to[q], frames, mixed)
+		if s := to[q].Stats(); s.Received != frames {
+			t.Errorf("queue %d: %+v", q, s)
+		}
+		if q > 0 { // the program stays when others are closed
+			if err := to[q-1].Close(); err != nil {
+				t.Error(err)
 			}
-			t.Skip("this virtual link has several queues")
 		}
-		if !errors.Is(err, ErrNotSupported) && !strings.Contains(err.Error(), "queue") {
-			t.Errorf("got %v", err)
-		}
-		// Nothing stays behind.
-		ports, err = OpenXDP(Options{Interface: lab.A.Iface, Ring: 2048})
-		if err != nil || len(ports) != 1 {
-			t.Fatal(len(ports), err)
+	}
+	to[queues-1].Close()
+	for _, p := range from {
+		p.Close()
+	}
+	// Nothing stays behind.
+	lab.B.Do(func() {
+		ports, err := OpenXDP(Options{Interface: lab.B.Iface, Queue: 1, Queues: 1, Ring: 2048})
+		if err != nil {
+			t.Error(err)
+			return
 		}
 		ports[0].Close()
+		if _, err := OpenXDP(Options{Interface: lab.B.Iface, Queue: 7, Queues: 1, Ring: 2048}); err == nil || !strings.Contains(err.Error(), "queue 7") {
+			t.Errorf("a queue that is not there: %v", err)
+		}
 	})
 }
 
@@ -338,6 +369,74 @@ func TestReceiverOverflows(t *testing.T) {
 			}
 			if told := Trouble(to.Info(), s); len(told) != 1 || !strings.Contains(told[0], "found no room") {
 				t.Errorf("told: %q", told)
+			}
+		})
+	}
+}
+
+// TestBothHalvesAtOnce: one goroutine sends, one receives, and somebody looks at the counters.
+func TestBothHalvesAtOnce(t *testing.T) {
+	const frames = 5000
+	for _, k := range onInterfaces {
+		t.Run(k.name, func(t *testing.T) {
+			lab := testkit.NewLab(t, testkit.LabOptions{MTU: 4200})
+			ports := []Port{openIn(t, lab.A, k, Options{Ring: 16384}), openIn(t, lab.B, k, Options{Ring: 16384})}
+			done := make(chan error, 4)
+			for _, p := range ports {
+				go func() {
+					slots, out := make([]uint32, 64), make([]Out, 64)
+					for sent := 0; sent < frames; {
+						n := p.Take(slots[:min(64, frames-sent)])
+						for i, s := range slots[:n] {
+							out[i] = Out{s, int32(mixed(p.Room(s), sent+i))}
+						}
+						err := p.Send(out[:n])
+						if err == nil && n == 0 {
+							err = p.Flush()
+						}
+						if err != nil {
+							done <- err
+							return
+						}
+						sent += n
+					}
+					done <- p.Flush()
+				}()
+				go func() {
+					in, want := make([]In, 64), make([]byte, 5000)
+					for got := 0; got < frames; {
+						n, err := p.Receive(in)
+						if n == 0 && err == nil {
+							if s := p.Stats(); s.RecvLost > 0 {
+								err = fmt.Errorf("lost: %+v", s)
+							} else {
+								err = p.Wait(time.Second)
+							}
+						}
+						if err != nil {
+							done <- err
+							return
+						}
+						for _, f := range in[:n] {
+							if length := mixed(want, got); string(f.Data) != string(want[:length]) {
+								done <- fmt.Errorf("frame %d is another one", got)
+								return
+							}
+							got++
+						}
+					}
+					done <- nil
+				}()
+			}
+			for range 4 {
+				select {
+				case err := <-done:
+					if err != nil {
+						t.Fatal(err)
+					}
+				case <-time.After(20 * time.Second):
+					t.Fatalf("stuck: %+v, %+v", ports[0].Stats(), ports[1].Stats())
+				}
 			}
 		})
 	}

@@ -219,6 +219,9 @@ func suitsLive(p *place, o *Options) error {
 	if err := p.lacks("CAP_BPF", "CAP_NET_ADMIN"); err != nil {
 		return err
 	}
+	if err := refusal(p.features.Redirect); err != nil {
+		return err
+	}
 	limit, err := xsk.MaxLiveFrame()
 	if err != nil {
 		return err

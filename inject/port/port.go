@@ -77,7 +77,7 @@ type Info struct {
 // Stats counts frames since the port was opened.
 type Stats struct {
 	Sent        uint64 // handed over and not known to be lost
-	SentBytes   uint64
+	SentBytes   uint64 // of all that was handed over
 	SendLost    uint64 // handed over, and the kernel or the far end said that they were dropped
 	Received    uint64
 	RecvBytes   uint64

@@ -15,7 +15,8 @@ const (
 	xdpBatch    = 256     // packets taken at a time
 	xdpLeast    = 2048    // descriptors of a ring to receive
 	xdpMost     = 1 << 17 //
-	xdpStubborn = 64      // kicks without effect after which Flush gives up for now
+	xdpStubborn = 16      // kicks without effect after which Flush gives up for now
+	xdpRest     = 10 * time.Microsecond
 	xdpDrain    = 100 * time.Millisecond
 )
 
@@ -225,38 +226,43 @@ func (p *XDP) Send(frames []Out) error {
 	if err := p.info.check(p, frames); err != nil {
 		return err
 	}
-	tx := &p.sock.TX
+	total := uint32(0)
 	for i := range frames {
 		f := &frames[i]
-		descs := (uint32(f.Len) + xdpChunk - 1) / xdpChunk
 		if p.left[f.Slot] != 0 {
+			for _, f := range frames[:i] {
+				p.left[f.Slot] = 0
+			}
 			return failed(p.info.Interface, "send", fmt.Errorf("slot %d is on its way already", f.Slot), "a slot that Take gave may be sent once")
 		}
-		// There is room: TX is as large as all slots, each of which is in it at most once.
-		at, got := tx.Reserve(descs)
-		if got < descs {
-			tx.Cancel(got)
-			return failed(p.info.Interface, "send", ErrClosed, "")
-		}
+		descs := uint32(f.Len+xdpChunk-1) / xdpChunk
 		p.left[f.Slot] = uint8(descs)
-		addr, rest := uint64(f.Slot)*p.step, uint32(f.Len)
-		for k := range descs {
-			d := xsk.Desc{Addr: addr, Len: min(rest, xdpChunk)}
-			if k+1 < descs {
-				d.Options = xsk.OptionContinued
-			}
-			*tx.Slot(at + k) = d
-			addr, rest = addr+xdpChunk, rest-d.Len
-		}
-		tx.Submit(descs)
+		total += descs
 	}
+	// There is room: TX is as large as all slots, each of which is in it at most once.
+	tx := &p.sock.TX
+	at, got := tx.Reserve(total)
+	if got < total {
+		tx.Cancel(got)
+		return failed(p.info.Interface, "send", ErrClosed, "")
+	}
+	for i := range frames {
+		addr, rest := uint64(frames[i].Slot)*p.step, uint32(frames[i].Len)
+		for ; rest > xdpChunk; at++ {
+			*tx.Slot(at) = xsk.Desc{Addr: addr, Len: xdpChunk, Options: xsk.OptionContinued}
+			addr, rest = addr+xdpChunk, rest-xdpChunk
+		}
+		*tx.Slot(at) = xsk.Desc{Addr: addr, Len: rest}
+		at++
+	}
+	tx.Submit(total)
 	p.flying += len(frames)
 	p.flights.Store(int64(p.flying))
 	p.counts.hand(frames)
 	return p.kick(1)
 }
 
-// Flush implements Port.
+// Flush implements Port. Where the interface takes nothing for a while, something may be left.
 func (p *XDP) Flush() error {
 	err := p.kick(xdpStubborn)
 	p.reap()
@@ -266,7 +272,7 @@ func (p *XDP) Flush() error {
 // kick makes the kernel send until there is nothing left, or so many times in a row had no effect.
 func (p *XDP) kick(stubborn int) error {
 	pending := p.sock.TX.Pending()
-	for idle := 0; idle < stubborn; {
+	for idle := 0; ; {
 		more, err := p.sock.Kick()
 		if err != nil || !more {
 			return err
@@ -275,10 +281,12 @@ func (p *XDP) kick(stubborn int) error {
 			pending, idle = now, 0
 			continue
 		}
-		p.reap() // it may be the completions that have no room
-		idle++
+		if idle++; idle >= stubborn {
+			return nil
+		}
+		p.reap()            // it may be the completions that have no room,
+		time.Sleep(xdpRest) // or the far end that has no core
 	}
-	return nil
 }
 
 // Receive implements Port.

@@ -45,6 +45,9 @@ func NewLab(t testing.TB, o LabOptions) *Lab {
 	if o.MTU == 0 {
 		o.MTU = 4500
 	}
+	if o.Queues == 0 {
+		o.Queues = 1
+	}
 	lab := &Lab{newNamespace(t, o.Iface), newNamespace(t, o.Iface)}
 	lab.A.Do(func() {
 		attrs := netlink.NewLinkAttrs()
