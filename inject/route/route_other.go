@@ -1,0 +1,6 @@
+//go:build !linux
+
+package route
+
+// Find is for Linux only.
+func Find(*Path) error { return ErrUnsupported }
