@@ -4,29 +4,27 @@ import (
 	"os"
 	"runtime"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
-	probeSize  = 1 << 20
+	probeSize  = 2 * readBuffer
+	probeChunk = 64 << 10
 	probeTries = 3
 	// mapMargin is how much cheaper a mapping has to be, in percent of reading,
 	// to be worth that a file which is cut under it faults.
 	mapMargin = 20
 )
 
-// mappingPays says whether it takes less processor time to map f than to read
+// mappingPays says whether it takes less time to map f than to read
 // it, by doing both to the first piece of it. Mapping saves the copy that
 // read(2) makes, and costs page faults; which is dearer hangs on the machine, and
 // by a lot: where a hypervisor mirrors page tables, a mapped page costs several
-// copies of its bytes. Trying takes a millisecond or two.
+// copies of its bytes. Trying takes a part of a millisecond.
+// The shortest of several tries is what it takes when nobody is in the way.
 func mappingPays(f *os.File) bool {
-	runtime.LockOSThread() // whose clock it is
-	defer runtime.UnlockOSThread()
-	buf := make([]byte, readBuffer)
+	buf := make([]byte, probeChunk)
 	read := func() bool {
-		for at := int64(0); at < probeSize; at += readBuffer {
+		for at := int64(0); at < probeSize; at += probeChunk {
 			if n, _ := f.ReadAt(buf, at); n < len(buf) {
 				return false
 			}
@@ -48,11 +46,11 @@ func mappingPays(f *os.File) bool {
 	var least [2]time.Duration
 	for try := range probeTries {
 		for i, way := range [...]func() bool{read, mapped} {
-			before := threadTime()
+			before := time.Now()
 			if !way() {
 				return false
 			}
-			if took := threadTime() - before; try == 0 || took < least[i] {
+			if took := time.Since(before); try == 0 || took < least[i] {
 				least[i] = took
 			}
 		}
@@ -67,13 +65,4 @@ func touch(b []byte) {
 		sum += b[i]
 	}
 	runtime.KeepAlive(sum)
-}
-
-// threadTime is the processor time of this thread so far.
-func threadTime() time.Duration {
-	var t unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
-		return 0
-	}
-	return time.Duration(t.Nano())
 }

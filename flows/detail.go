@@ -10,7 +10,7 @@ import (
 // seen first (Options.MaxDetails): how they went over time, where their time
 // went, which memory they used.
 type Detail struct {
-	Series   Series
+	Series   Series          // with Options.Series
 	Budget   [2]Budget       // by direction of the requests
 	Memory   [2]MemoryMap    // by direction of the requests: the responder's memory
 	Reaction [2]RateReaction // by direction of the data that CNPs slow down
@@ -26,7 +26,7 @@ type RateReaction struct {
 
 // detail is what Detail is made from.
 type detail struct {
-	series series
+	series *series // nil = not asked for
 	budget [2]budget
 	memory [2]memoryMap
 	rate   [2]rateMeter
@@ -43,8 +43,9 @@ func (t *Tracker) follow(c *conn, at int64) {
 	t.details++
 	c.flags |= connDetail
 	g := &detail{}
-	g.series.start = at
-	g.series.shift = firstShift
+	if t.opt.Series {
+		g.series = newSeries(at)
+	}
 	t.rare(c).detail = g
 }
 
@@ -68,31 +69,17 @@ func (t *Tracker) forgetDetails(x *extras) {
 func (t *Tracker) detailed(c *conn, d Direction, p *dissect.Packet, m *Mark) {
 	x := t.extras[c.extras]
 	g := x.detail
-	at := g.series.at(p.Time)
-	s := &at.dir[d]
-	s.packets++
-	s.bytes += uint64(p.WireLen)
-	s.payload += uint64(p.PayloadLen())
 	g.rate[d].add(p.Time, uint64(p.WireLen))
-	if m.Bits&(MarkRetransmission|MarkCE|MarkCNP) != 0 {
-		s.mark(m)
+	if g.series != nil {
+		g.series.packet(&c.half[d], d, p, m)
 	}
 	switch {
 	case m.Bits&MarkRequest != 0:
-		h := &c.half[d]
-		if m.Bits&(MarkRetransmission|MarkDuplicate|MarkUnclear) == 0 {
-			n := uint64(p.PayloadLen())
-			op := p.Op()
-			if op.Family == dissect.Read {
-				n = uint64(p.DMALen)
-			}
-			g.series.open[d] += n
-			if op.Family == dissect.Write && op.Has(dissect.LayerRETH) {
+		if m.Bits&markAgain == 0 {
+			if op := p.Op(); op.Family == dissect.Write && op.Has(dissect.LayerRETH) {
 				t.overlapping(c, d, &g.memory[d], p, m)
 			}
 		}
-		s.outstanding = max(s.outstanding, uint32(h.openCount))
-		s.inflight = max(s.inflight, g.series.inflight(h, d))
 		t.spend(c, d, x, p, m)
 	case m.Bits&MarkResponse != 0:
 		t.spend(c, d.Reverse(), x, p, m)
@@ -108,7 +95,9 @@ func (t *Tracker) settled(c *conn, d Direction, f *inflight) {
 		return
 	}
 	g := t.extras[c.extras].detail
-	g.series.settled(c, d, f)
+	if g.series != nil {
+		g.series.settled(c, d, f)
+	}
 	g.memory[d].settled(f)
 }
 
@@ -118,7 +107,10 @@ func (t *Tracker) detailRecord(c *conn) *Detail {
 		return nil
 	}
 	x := t.extras[c.extras]
-	r := &Detail{Series: x.detail.series.record()}
+	r := &Detail{}
+	if s := x.detail.series; s != nil {
+		r.Series = s.record()
+	}
 	for d := range r.Budget {
 		r.Budget[d] = x.detail.budget[d].record()
 		r.Memory[d] = x.detail.memory[d].record()

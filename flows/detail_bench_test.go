@@ -46,6 +46,7 @@ func BenchmarkTrack(b *testing.B) {
 	}{
 		{"bare", Options{MaxDetails: -1}},
 		{"details", Options{}},
+		{"series", Options{Series: true}},
 		{"shadow", Options{Shadow: true}},
 	} {
 		b.Run(v.name, func(b *testing.B) {

@@ -100,7 +100,7 @@ func (p *player) next() byte {
 
 func (p *player) play() {
 	p.frames = p.all[int(p.next())%len(p.all)]
-	p.tr = New(Options{MaxConnections: 1 + int(p.next())%8, MaxFindings: 16, Sink: Sink{
+	p.tr = New(Options{MaxConnections: 1 + int(p.next())%8, MaxFindings: 16, Series: true, Sink: Sink{
 		Message: func(m *Message) {
 			p.books.messages++
 			switch {

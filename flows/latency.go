@@ -11,19 +11,24 @@ func duration(ns int64) time.Duration { return time.Duration(ns) }
 
 // latency is times in nanoseconds: of messages, and of round trips. Its coarse
 // histogram is always there; the fine one only for a bounded number of streams.
+//
+// What a message touches lies together: histograms are spread over memory, and
+// take several times at once.
 type latency struct {
-	coarse   coarse
-	fine     *hdrhistogram.Histogram // nil = percentiles come from coarse
-	count    uint64
-	upper    uint64 // how many are upper bounds
-	sum      int64
-	min      int64
-	max      int64
-	rtt      int64 // shortest time from a request to its answer, as this tap sees it; 0 = none
-	turn     int64 // shortest time from an answer to the request that waited for it; 0 = none
-	rttMax   int64
-	rttSum   int64
-	rttCount uint64
+	recent    [8]int64 // times that the histograms do not have yet
+	numRecent uint8
+	count     uint64
+	upper     uint64 // how many are upper bounds
+	sum       int64
+	min       int64
+	max       int64
+	rtt       int64 // shortest time from a request to its answer, as this tap sees it; 0 = none
+	turn      int64 // shortest time from an answer to the request that waited for it; 0 = none
+	rttMax    int64
+	rttSum    int64
+	rttCount  uint64
+	coarse    coarse
+	fine      *hdrhistogram.Histogram // nil = percentiles come from coarse
 }
 
 // coarse is a histogram of times with two buckets an octave, from 96 ns to
@@ -88,13 +93,25 @@ func (l *latency) add(ns int64, upper bool) {
 	if upper {
 		l.upper++
 	}
-	l.coarse[bucketOf(ns)]++
-	if l.fine != nil {
-		_ = l.fine.RecordValue(min(ns, fineMax)) // cannot fail: it is in range
+	l.recent[l.numRecent] = ns
+	if l.numRecent++; int(l.numRecent) == len(l.recent) {
+		l.flush()
 	}
 }
 
+// flush gives the histograms what they do not have.
+func (l *latency) flush() {
+	for _, ns := range l.recent[:l.numRecent] {
+		l.coarse[bucketOf(ns)]++
+		if l.fine != nil {
+			_ = l.fine.RecordValue(min(ns, fineMax)) // cannot fail: it is in range
+		}
+	}
+	l.numRecent = 0
+}
+
 func (l *latency) percentile(q float64) int64 {
+	l.flush()
 	v := int64(0)
 	if l.fine != nil {
 		v = l.fine.ValueAtQuantile(100 * q)
@@ -127,6 +144,7 @@ func (l *latency) histogram() (list []LatencyBucket) {
 	if l == nil {
 		return nil
 	}
+	l.flush()
 	for b, n := range l.coarse {
 		if n == 0 {
 			continue
@@ -203,7 +221,7 @@ func (t *Tracker) roundTrip(c *conn, d Direction, ns int64) {
 	l.rttMax = max(l.rttMax, ns)
 	l.rttSum += ns
 	l.rttCount++
-	if x := t.extras[c.extras]; x.detail != nil {
+	if x := t.extras[c.extras]; x.detail != nil && x.detail.series != nil {
 		x.detail.series.roundTrip(d, ns)
 	}
 }

@@ -53,5 +53,8 @@ const (
 	MarkUnclear                             // sent again or copied: the wire does not tell
 )
 
+// markAgain are the bits of a request that brings nothing new.
+const markAgain = MarkRetransmission | MarkDuplicate | MarkUnclear
+
 // Has reports whether all bits of b are set.
 func (m *Mark) Has(b MarkBits) bool { return m.Bits&b == b }

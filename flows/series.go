@@ -3,6 +3,8 @@ package flows
 import (
 	"slices"
 	"time"
+
+	"github.com/rocescope/rocescope/dissect"
 )
 
 // Series is how a connection went over time: points of equal length, of which
@@ -76,6 +78,32 @@ const fewPoints = 16
 
 // firstShift makes the first interval 1024 ns.
 const firstShift = 10
+
+func newSeries(start int64) *series { return &series{start: start, shift: firstShift} }
+
+// packet takes a packet in direction d, of which h is the requester, once all
+// else is done with it.
+func (s *series) packet(h *half, d Direction, p *dissect.Packet, m *Mark) {
+	at := &s.at(p.Time).dir[d]
+	at.packets++
+	at.bytes += uint64(p.WireLen)
+	at.payload += uint64(p.PayloadLen())
+	if m.Bits&(MarkRetransmission|MarkCE|MarkCNP) != 0 {
+		at.mark(m)
+	}
+	if m.Bits&MarkRequest == 0 {
+		return
+	}
+	if m.Bits&markAgain == 0 {
+		if p.Op().Family == dissect.Read {
+			s.open[d] += uint64(p.DMALen)
+		} else {
+			s.open[d] += uint64(p.PayloadLen())
+		}
+	}
+	at.outstanding = max(at.outstanding, uint32(h.openCount))
+	at.inflight = max(at.inflight, s.inflight(h, d))
+}
 
 // at returns the point of a time. What comes late goes to the newest one.
 func (s *series) at(ns int64) *point {

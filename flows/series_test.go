@@ -20,7 +20,10 @@ func TestSeries(t *testing.T) {
 	r := x.A.Read(2000)
 	x.Wait(20 * time.Microsecond)
 	x.B.Answer(r)
-	s := look(x.Frames())
+	if c := look(x.Frames()).only(t); c.Detail == nil || c.Detail.Series.Points != nil {
+		t.Error("a series though none was asked for")
+	}
+	s := lookWith(Options{Series: true}, 256, x.Frames())
 	c := s.only(t)
 	ser := c.Detail.Series
 	if ser.Interval != 1024 || ser.Start != c.FirstSeen {
@@ -61,7 +64,7 @@ func TestSeriesDoubles(t *testing.T) {
 			}
 			x.B.Answer(m)
 		}
-		s := look(x.Frames())
+		s := lookWith(Options{Series: true}, 256, x.Frames())
 		c := s.only(t)
 		ser := &c.Detail.Series
 		if len(ser.Points) > MaxPoints || len(ser.Points) < MaxPoints/4 {
@@ -97,8 +100,7 @@ func TestSeriesDoubles(t *testing.T) {
 
 // TestSeriesBackwards: time stamps that go backwards do no harm.
 func TestSeriesBackwards(t *testing.T) {
-	var s series
-	s.start, s.shift = 1000, firstShift
+	s := newSeries(1000)
 	for _, at := range []int64{1000, 5000, 500, -1 << 60, 5000, 1 << 60, 7000} {
 		s.at(at).dir[0].packets++
 	}

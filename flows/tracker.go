@@ -25,6 +25,8 @@ type Options struct {
 	MaxFindings    int // distinct findings kept; 0 = 64 Ki
 	MaxDetails     int // connections with details; 0 = 256, -1 = none
 
+	Series bool // details say how a connection went over time
+
 	Shadow        bool   // rebuild the responders' memory and compare READs and atomics with it
 	ShadowBytes   int64  // of memory to hold; 0 = 64 MiB
 	LinkSpeed     uint64 // of paused links, bits per second; 0 = not known, 100 Gb/s taken

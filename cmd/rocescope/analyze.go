@@ -163,6 +163,7 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 		return errUsage("--messages lists work requests, --qp and --counters are about queue pairs: choose one; -Y selects messages")
 	}
 	eo := engine.Options{CheckICRC: !o.noICRC, Track: true, MaxFrames: o.count, MayBlock: in.stream}
+	eo.Tracker.Series = o.series
 	eo.Tracker.Shadow, eo.Tracker.LinkSpeed, eo.Tracker.ExpectCNPDSCP = o.shadow, uint64(o.speed), o.cnpDSCP
 	var chosen *selection
 	if o.filter != "" {

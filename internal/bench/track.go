@@ -31,7 +31,7 @@ func newRig(track bool) *rig {
 	r := &rig{frames: make([]captures.Frame, 512), size: 512}
 	r.batch = flows.Batch{Packets: make([]dissect.Packet, 512), Data: make([][]byte, 512), Marks: make([]flows.Mark, 512)}
 	if track {
-		r.tracker = flows.New(flows.Options{Sink: flows.Sink{
+		r.tracker = flows.New(flows.Options{Series: true, Sink: flows.Sink{
 			Message: func(*flows.Message) { r.messages++ },
 			Finding: func(f *flows.Finding) { r.findings++; r.first = f.Check().Title },
 		}})
