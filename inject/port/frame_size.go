@@ -5,6 +5,7 @@ import "fmt"
 const (
 	etherHeader = 14 // two addresses and a type
 	vlanTag     = 4
+	rocePort    = 4791
 )
 
 // maxFrame is the longest frame that an interface sends: an untagged one is shorter by a VLAN tag.

@@ -48,7 +48,7 @@ var kinds = []Kind{
 	{
 		Name: ViaPacket, What: "AF_PACKET sockets",
 		Good:   "it works on every interface and needs CAP_NET_RAW only",
-		Limits: "a system call and a copy for each frame; the kernel's stack sees what arrives, too, and may answer port 4791 with ICMP",
+		Limits: "a copy of each frame, and all of the kernel's work for it; a software RNIC on the same host sees what arrives, too",
 		open:   func(o Options) ([]Port, error) { return alone(OpenPacket(o)) },
 		suits:  suitsPacket,
 	},

@@ -19,6 +19,7 @@ type Packet struct {
 	link   *link
 	counts counts
 	rx     *packetRing // nil if nothing is to be received
+	quiet  quiet
 
 	// The sender's.
 	fd       int
@@ -73,6 +74,7 @@ func OpenPacket(o Options) (_ *Packet, err error) {
 			return nil, err
 		}
 	}
+	p.quiet = l.quiet()
 	p.rooms = make([]byte, o.Slots*o.MaxFrame)
 	p.queue = make([]Out, 0, o.Slots)
 	p.free = make([]uint32, 0, o.Slots)
@@ -208,6 +210,7 @@ func (p *Packet) Close() error {
 		unix.Close(p.fd)
 		p.fd = -1
 	}
+	p.quiet.close()
 	p.link.close()
 	return nil
 }

@@ -31,6 +31,7 @@ type XDP struct {
 	rooms  []byte
 	step   uint64 // bytes from slot to slot
 	counts counts
+	quiet  quiet // where nothing is received: the kernel sees all then
 	closed bool
 
 	// The sender's.
@@ -151,10 +152,12 @@ func openXDP(o *Options, queue int, g *xdpGroup) (_ *XDP, err error) {
 	if p.sock, err = xsk.Open(s); err != nil {
 		return nil, err
 	}
-	if !o.SendOnly {
-		if err := g.program.Register(p.sock); err != nil {
-			return nil, err
-		}
+	if o.SendOnly {
+		p.quiet = l.quiet()
+		return p, nil
+	}
+	if err := g.program.Register(p.sock); err != nil {
+		return nil, err
 	}
 	return p, nil
 }
@@ -349,6 +352,7 @@ func (p *XDP) Close() error {
 	if p.group.users.Add(-1) == 0 {
 		errs = append(errs, p.group.close())
 	}
+	p.quiet.close()
 	p.link.close()
 	return errors.Join(errs...)
 }
