@@ -73,6 +73,55 @@ func TestInterfaceDeleted(t *testing.T) {
 	}
 }
 
+// TestInterfaceDownForAWhile: frames wait until it is up again.
+func TestInterfaceDownForAWhile(t *testing.T) {
+	for _, k := range onInterfaces {
+		t.Run(k.name, func(t *testing.T) {
+			lab := testkit.NewLab(t, testkit.LabOptions{MTU: 1500})
+			from := openIn(t, lab.A, k, Options{Ring: 2048})
+			to := openIn(t, lab.B, k, Options{Ring: 2048})
+			frame := func(b []byte, n int) int { return roce(b, n, 100, false, false) }
+			run(t, from, to, 100, frame)
+			lab.A.SetUp(false)
+			slots, out := make([]uint32, 50), make([]Out, 50)
+			from.Take(slots)
+			for i, s := range slots {
+				out[i] = Out{s, int32(frame(from.Room(s), i))}
+			}
+			if err := from.Send(out); !errors.Is(err, ErrDown) {
+				t.Fatalf("sent: %v", err)
+			}
+			if err := from.Flush(); !errors.Is(err, ErrDown) {
+				t.Fatalf("flushed: %v", err)
+			}
+			if err := from.Wait(5 * time.Millisecond); err != nil {
+				t.Errorf("waited: %v", err)
+			}
+			lab.A.SetUp(true)
+			if err := from.Flush(); err != nil {
+				t.Fatalf("flushed: %v", err)
+			}
+			in, want, got := make([]In, 60), make([]byte, 100), 0
+			for end := time.Now().Add(10 * time.Second); got < 50; to.Wait(time.Millisecond) {
+				n, err := to.Receive(in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range in[:n] {
+					if frame(want, got); string(f.Data) != string(want) {
+						t.Fatalf("frame %d is another one", got)
+					}
+					got++
+				}
+				if time.Now().After(end) {
+					t.Fatalf("%d frames arrived; %+v, %+v", got, from.Stats(), to.Stats())
+				}
+			}
+			run(t, to, from, 100, frame)
+		})
+	}
+}
+
 func wantGone(t *testing.T, ended <-chan error) {
 	t.Helper()
 	select {

@@ -71,6 +71,12 @@ func (l *link) exists() bool {
 	return err == nil || !absent(err)
 }
 
+// up says whether it is up.
+func (l *link) up() bool {
+	nl, err := l.look()
+	return err == nil && nl.Attrs().Flags&net.FlagUp != 0
+}
+
 // look asks the kernel about it.
 func (l *link) look() (netlink.Link, error) {
 	l.mu.Lock()

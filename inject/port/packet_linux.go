@@ -120,7 +120,7 @@ func (p *Packet) Send(frames []Out) error {
 
 // Flush implements Port. Frames stay where the socket has no room for them.
 func (p *Packet) Flush() error {
-	done, full, err := 0, false, error(nil)
+	done, full, again, err := 0, false, false, error(nil)
 	for done < len(p.queue) && !full && err == nil {
 		n := min(len(p.queue)-done, packetBatch)
 		for i, f := range p.queue[done : done+n] {
@@ -134,13 +134,19 @@ func (p *Packet) Flush() error {
 		case 0:
 		case unix.EINTR:
 			continue
+		case unix.ENETDOWN: // that it was down is told once more when it is up again
+			if !again && p.link.up() {
+				again = true
+				continue
+			}
+			full, sent, err = true, 0, p.link.refused("send", errno)
 		case unix.EAGAIN: // the socket's buffer
 			full, sent = true, 0
 		case unix.ENOBUFS: // the first frame was dropped: the driver, or the far end of a virtual link, had no room
 			p.counts.sendLost.Add(1)
 			sent = 1
 		default:
-			// None of them can go out any more.
+			// None of them will go out any more.
 			p.counts.sendLost.Add(uint64(len(p.queue) - done))
 			sent = len(p.queue) - done
 			err = p.broken(errno)

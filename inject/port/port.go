@@ -48,7 +48,8 @@ type Port interface {
 	// Room is the slot's memory, of Info.MaxFrame bytes.
 	Room(slot uint32) []byte
 	// Send hands the frames over in this order. Their slots belong to the port from then on, whatever the outcome. A frame
-	// that the port can see it lost is counted in Stats; an error is for what ends the port: ErrGone, ErrClosed.
+	// that the port can see it lost is counted in Stats; an error is for what ends the port, ErrGone or ErrClosed, and for an
+	// interface that was set down, ErrDown: frames then wait for it to be up again, and the next Send or Flush.
 	Send(frames []Out) error
 	// Flush sees to it that everything handed over is on its way, and takes note of what has left.
 	Flush() error
