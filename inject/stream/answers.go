@@ -75,7 +75,7 @@ func newAnswers(s *Stream, ports []port.Port) *answers {
 
 // run looks until it is told that no more is waited for.
 func (a *answers) run() {
-	c := a.stream.plan.config.clock
+	c := a.stream.plan.config.Clock
 	wait := longestWait
 	if len(a.ports) > 1 {
 		wait = shortWait
@@ -104,7 +104,7 @@ func (a *answers) run() {
 			a.fail(err)
 			return
 		}
-		if now := c.now(); now-checked > int64(10*time.Millisecond) {
+		if now := c.Now(); now-checked > int64(10*time.Millisecond) {
 			checked = now
 			a.timeouts(now)
 		}

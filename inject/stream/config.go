@@ -29,10 +29,6 @@ const (
 	Ignore               // go on as if nothing had been said
 )
 
-// Rate is how fast to send: packets or bits per second, 0 both for as fast as can be. Bits are those of frames without FCS,
-// preamble and gap, as a capture has them.
-type Rate struct{ Packets, Bits float64 }
-
 // Config says what a stream sends. Of the zero value, Outer's addresses and Mix have to be set.
 type Config struct {
 	Outer dissect.Outer // addresses, VLAN tags, traffic class; its UDP source port is ignored
@@ -55,6 +51,7 @@ type Config struct {
 
 	Count      uint64        // messages of each QP; 0 = no limit
 	Duration   time.Duration // 0 = no limit
+	Packets    uint64        // of all QPs, within a message if it comes to that; 0 = no limit
 	Rate       Rate
 	Burst      int  // packets handed over at a time; 0 = 64, or what 100 µs have if that is less
 	Interleave bool // QPs take turns after each packet, not each message
@@ -62,8 +59,7 @@ type Config struct {
 	OnNAK      Policy
 	Seed       uint64
 	Linger     time.Duration // how long to wait for answers that do not come; 0 = 500 ms
-
-	clock clock // for tests
+	Clock      Clock         // nil = the machine's
 }
 
 const (
@@ -86,8 +82,8 @@ func (c *Config) setDefaults() {
 	if c.Linger == 0 {
 		c.Linger = 500 * time.Millisecond
 	}
-	if c.clock == nil {
-		c.clock = systemClock{}
+	if c.Clock == nil {
+		c.Clock = systemClock{}
 	}
 	if c.Payload.data == nil {
 		c.Payload, _ = Named("counter")
@@ -136,7 +132,7 @@ func (c *Config) check() error {
 		return fmt.Errorf("a window of %d PSNs cannot be: 1 to %d can", c.Window, 1<<22)
 	case c.Rate.Packets < 0 || c.Rate.Bits < 0 || c.Rate.Packets > 0 && c.Rate.Bits > 0:
 		return errors.New("a rate is a number of packets or of bits per second, above 0")
-	case c.Count == 0 && c.Duration == 0:
+	case c.Count == 0 && c.Duration == 0 && c.Packets == 0:
 		return errors.New("a stream needs an end: a number of messages or a duration")
 	}
 	for i := range c.Mix {

@@ -100,12 +100,12 @@ func (w *sender) generate(g port.Generator) error {
 	}
 	defer func() { w.account(m, sent) }()
 	for sent < total && !w.stream.halt.Load() {
-		now := c.clock.now()
+		now := c.Clock.Now()
 		if now >= w.stream.until {
 			break
 		}
 		if d, ok := w.pacer.ready(now); !ok {
-			w.pacer.wait(d)
+			c.Clock.Wait(d)
 			continue
 		}
 		n, err := g.Run(int(min(uint64(chunk), total-sent)))

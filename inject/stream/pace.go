@@ -2,26 +2,57 @@ package stream
 
 import (
 	"runtime"
+	"sync/atomic"
 	"time"
 )
 
-// clock is the time that a stream goes by.
-type clock interface {
-	now() int64 // nanoseconds since 1970, which never goes back
-	sleep(time.Duration)
+// Clock is the time that a stream goes by.
+type Clock interface {
+	Now() int64 // nanoseconds since 1970, never less than before
+	// Wait waits as long as it is told, or less.
+	Wait(time.Duration)
 }
 
-// systemClock is the machine's: where the run began by the wall, and from there on by the monotonic clock.
+// Virtual is a clock that nobody waits for: time passes by waiting, at once. A stream that is written to a file at a rate has
+// the times of the rate.
+type Virtual struct{ t atomic.Int64 }
+
+// NewVirtual is a clock that begins at a time.
+func NewVirtual(start int64) *Virtual {
+	v := &Virtual{}
+	v.t.Store(start)
+	return v
+}
+
+// Now implements Clock.
+func (v *Virtual) Now() int64 { return v.t.Load() }
+
+// Wait implements Clock.
+func (v *Virtual) Wait(d time.Duration) { v.t.Add(int64(d)) }
+
+// systemClock is the machine's: where the program began by the wall, and from there on by the monotonic clock.
 type systemClock struct{}
 
 var began = time.Now()
 
-func (systemClock) now() int64            { return began.UnixNano() + int64(time.Since(began)) }
-func (systemClock) sleep(d time.Duration) { time.Sleep(d) }
+func (systemClock) Now() int64 { return began.UnixNano() + int64(time.Since(began)) }
+
+// Wait sleeps most of a long time and none of a short one.
+func (systemClock) Wait(d time.Duration) {
+	if d > spinBelow {
+		time.Sleep(min(d-spinBelow, longestSleep))
+		return
+	}
+	runtime.Gosched()
+}
 
 const (
 	// spinBelow is how long before a burst is due one stops to sleep: a sleep may take so much longer than it should.
 	spinBelow = 100 * time.Microsecond
+	// nap is a wait that sleeps, but not for long.
+	nap = spinBelow + 50*time.Microsecond
+	// longestSleep is one after which it is noticed soon that the run is over.
+	longestSleep = 50 * time.Millisecond
 	// mostDebt is what a sender that was kept from sending makes up for, at most.
 	mostDebt = 10 * time.Millisecond
 	// paceQuantum is how far apart bursts are where nothing else is said.
@@ -30,15 +61,14 @@ const (
 
 // pacer says when the next burst is due. Each burst costs the time that its packets or bits have at the rate.
 type pacer struct {
-	clock     clock
 	perPacket float64 // nanoseconds
 	perBit    float64
 	due       float64 // nanoseconds since start
 	start     int64
 }
 
-func newPacer(c clock, r Rate, start int64) *pacer {
-	p := &pacer{clock: c, start: start}
+func newPacer(r Rate, start int64) *pacer {
+	p := &pacer{start: start}
 	if r.Packets > 0 {
 		p.perPacket = 1e9 / r.Packets
 	}
@@ -73,18 +103,6 @@ func (p *pacer) ready(now int64) (wait time.Duration, ok bool) {
 		p.due += late - float64(mostDebt)
 	}
 	return 0, true
-}
-
-// wait waits some of the time until a burst is due.
-func (p *pacer) wait(d time.Duration) {
-	switch {
-	case d > 50*time.Millisecond: // not so long that nobody notices that the run is over
-		p.clock.sleep(50 * time.Millisecond)
-	case d > spinBelow:
-		p.clock.sleep(d - spinBelow)
-	default:
-		runtime.Gosched()
-	}
 }
 
 // spend takes note of a burst.

@@ -44,6 +44,7 @@ type sender struct {
 	pacer  *pacer
 	burst  int
 	limit  uint64 // messages of each QP
+	left   uint64 // packets
 
 	qps    []*qp
 	active []*qp
@@ -89,7 +90,10 @@ func newSender(s *Stream, p port.Port, qps []*qp, share float64) *sender {
 	if w.limit == 0 {
 		w.limit = 1<<64 - 1
 	}
-	w.pacer = newPacer(c.clock, Rate{c.Rate.Packets * share, c.Rate.Bits * share}, s.start)
+	if w.left = c.Packets; w.left == 0 {
+		w.left = 1<<64 - 1
+	}
+	w.pacer = newPacer(Rate{c.Rate.Packets * share, c.Rate.Bits * share}, s.start)
 	w.burst = c.Burst
 	if w.burst == 0 {
 		w.burst = w.pacer.burst(float64(s.plan.longest), 64)
@@ -152,7 +156,7 @@ func (w *sender) run() {
 	}
 	flushed := true
 	for !w.stream.halt.Load() {
-		w.now = w.plan.config.clock.now()
+		w.now = w.plan.config.Clock.Now()
 		if w.now >= w.stream.until {
 			break
 		}
@@ -163,7 +167,7 @@ func (w *sender) run() {
 					return
 				}
 			}
-			w.pacer.wait(d)
+			w.plan.config.Clock.Wait(d)
 			continue
 		}
 		n := w.fill()
@@ -190,12 +194,13 @@ func (w *sender) fill() int {
 		w.slots.put(slot)
 	}
 	w.out, w.marks, w.touch, w.bytes = w.out[:0], w.marks[:0], w.touch[:0], 0
-	for len(w.out) < w.burst && w.slots.free > 0 {
+	for len(w.out) < w.burst && w.slots.free > 0 && w.left > 0 {
 		q := w.pick()
 		if q == nil {
 			break
 		}
 		w.frame(q)
+		w.left--
 	}
 	return len(w.out)
 }
@@ -319,7 +324,7 @@ func (w *sender) send() error {
 		q.sh.next.Store(q.sent)
 	}
 	if len(w.marks) > 0 {
-		now := w.plan.config.clock.now()
+		now := w.plan.config.Clock.Now()
 		for _, m := range w.marks {
 			m.sh.stamp(m.psn, now)
 		}
@@ -386,7 +391,7 @@ func (q *qp) goBack(p *plan, pos uint64) bool {
 
 // done reports whether nothing is left to send, and no answer left to wait for.
 func (w *sender) done() bool {
-	if len(w.active) > 0 {
+	if len(w.active) > 0 && w.left > 0 {
 		return false
 	}
 	if !w.stream.looking {
@@ -431,18 +436,18 @@ func (w *sender) idle() error {
 		runtime.Gosched()
 		return nil
 	}
-	w.plan.config.clock.sleep(50 * time.Microsecond)
+	w.plan.config.Clock.Wait(nap)
 	return nil
 }
 
 // finish sees to it that everything has left.
 func (w *sender) finish() error {
-	c := w.plan.config.clock
-	for end := c.now() + int64(time.Second); ; c.sleep(100 * time.Microsecond) {
+	c := w.plan.config.Clock
+	for end := c.Now() + int64(time.Second); ; c.Wait(nap) {
 		if err := w.port.Flush(); err != nil {
 			return err
 		}
-		if w.port.Stats().Outstanding == 0 || c.now() > end {
+		if w.port.Stats().Outstanding == 0 || c.Now() > end {
 			return nil
 		}
 	}

@@ -97,7 +97,7 @@ func (s *Stream) Prepare(ports []port.Port) error {
 		}
 	}
 	s.looking = len(receiving) > 0
-	s.start = c.clock.now()
+	s.start = c.Clock.Now()
 	s.until = 1<<63 - 1
 	n := len(s.plan.qps)
 	all, states := make([]qp, n), make([]shared, n)
@@ -122,7 +122,14 @@ func (s *Stream) Prepare(ports []port.Port) error {
 		for k := i; k < n; k += workers {
 			own = append(own, s.qps[k])
 		}
-		s.senders = append(s.senders, newSender(s, ports[i], own, float64(len(own))/float64(n)))
+		w := newSender(s, ports[i], own, float64(len(own))/float64(n))
+		if c.Packets > 0 {
+			w.left = c.Packets / uint64(workers)
+			if uint64(i) < c.Packets%uint64(workers) {
+				w.left++
+			}
+		}
+		s.senders = append(s.senders, w)
 	}
 	return nil
 }
@@ -143,7 +150,7 @@ func (s *Stream) Run(ctx context.Context, ports []port.Port) (*Result, error) {
 		}
 	}
 	c := &s.plan.config
-	s.start = c.clock.now()
+	s.start = c.Clock.Now()
 	if c.Duration > 0 {
 		s.until = s.start + int64(c.Duration)
 	}
@@ -165,7 +172,7 @@ func (s *Stream) Run(ctx context.Context, ports []port.Port) (*Result, error) {
 		})
 	}
 	sending.Wait()
-	s.took = time.Duration(c.clock.now() - s.start)
+	s.took = time.Duration(c.Clock.Now() - s.start)
 	s.await(ctx)
 	s.over.Store(true)
 	looking.Wait()
@@ -175,12 +182,12 @@ func (s *Stream) Run(ctx context.Context, ports []port.Port) (*Result, error) {
 // await waits for answers after a stream that time or a signal ended; otherwise its senders have done so.
 func (s *Stream) await(ctx context.Context) {
 	c := &s.plan.config
-	ended := c.clock.now()
+	ended := c.Clock.Now()
 	for s.looking && !s.answers.failed.Load() && ctx.Err() == nil && ended >= s.until && !s.settled() {
-		if c.clock.now()-max(ended, s.heard.Load()) > int64(c.Linger) {
+		if c.Clock.Now()-max(ended, s.heard.Load()) > int64(c.Linger) {
 			return
 		}
-		c.clock.sleep(time.Millisecond)
+		c.Clock.Wait(nap)
 	}
 }
 

@@ -69,7 +69,7 @@ func mixedConfig(t testing.TB, layout dissect.Outer, mtu int) Config {
 	return Config{
 		Outer: layout, MTU: mtu, Mix: everything(t, fmt.Sprintf("0,1,7,%d,%d,%d,%d-%d", mtu-1, mtu, mtu+1, 2*mtu, 6*mtu+5)), QPs: 22,
 		LocalQPN: Steps(0x100, 1), DestQPN: Steps(0x800, 3), PSN: Steps(0xFFFFF0, 5), RKey: Steps(0x1000, 0x101), VA: Steps(0x7F00_FFFF_F000, 1<<32),
-		QKey: 0x11111111, Count: 12, Seed: 7, Payload: prbs, Interleave: mtu == 512, clock: &tickClock{},
+		QKey: 0x11111111, Count: 12, Seed: 7, Payload: prbs, Interleave: mtu == 512, Clock: &tickClock{},
 	}
 }
 
