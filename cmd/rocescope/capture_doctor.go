@@ -15,12 +15,13 @@ import (
 )
 
 func newDoctorCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var nics bool
+	cmd := &cobra.Command{
 		Use:   "doctor [IFACE]",
 		Short: "Say what this machine and an interface can do, and why a capture may be empty",
-		Long: `Say what this machine, its kernel and an interface can do for capturing, and what would
-not be seen on it. Each line is good (✓), worth knowing (!) or missing (✗), and where
-something can be done about it, says what. Nothing is changed.
+		Long: `Say what this machine, its kernel and an interface can do for capturing and sending, and
+what would not be seen on it. Each line is good (✓), worth knowing (!) or missing (✗), and
+where something can be done about it, says what. Nothing is changed.
 
 The exit code is 5 if something is missing without which nothing can be captured.`,
 		Example: `  rocescope doctor
@@ -30,6 +31,9 @@ The exit code is 5 if something is missing without which nothing can be captured
 			return completeInterface(cmd, args, begun)
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
+			if nics {
+				return writeNICs(a.stdout)
+			}
 			d := &diagnosis{}
 			d.machine()
 			if len(args) == 0 {
@@ -40,6 +44,8 @@ The exit code is 5 if something is missing without which nothing can be captured
 			return a.printDiagnosis(d)
 		},
 	}
+	cmd.Flags().BoolVar(&nics, "nics", false, "print what is known of the families of network cards, as Markdown")
+	return cmd
 }
 
 // mark is how a thing stands.
@@ -137,6 +143,11 @@ func (d *diagnosis) machine() {
 	default:
 		d.add(markGood, "privileges", "enough for both engines; they are given up when a capture has begun", "")
 	}
+	if v := landlockVersion(); v > 0 {
+		d.add(markGood, "Landlock", fmt.Sprintf("version %d: a capture under way can reach no file but those that it writes", v), "")
+	} else {
+		d.add(markNote, "Landlock", "this kernel has none (5.13 brought it, where it is switched on): a capture under way keeps the reach of its user to files", "")
+	}
 }
 
 // kernelOffers is what the kernel can do beyond the ring that all have.
@@ -175,122 +186,4 @@ func (d *diagnosis) interfaces() {
 		d.add(m, all[i].Name, how, "")
 	}
 	d.add(markNote, "next", "one interface says more", "rocescope doctor IFACE")
-}
-
-// iface looks at one interface.
-func (d *diagnosis) iface(name string) error {
-	all, err := captures.LiveInterfaces()
-	if err != nil {
-		return errUnavailable("%w", &plainError{err})
-	}
-	at := slices.IndexFunc(all, func(i captures.LiveInterface) bool { return i.Name == name })
-	if at < 0 {
-		return errUnavailable("%s: no such interface; %s", name, suggestInterface(name))
-	}
-	i := &all[at]
-	if i.Up {
-		d.add(markGood, "interface", strings.Join(aboutInterface(i), ", "), "")
-	} else {
-		d.add(markMissing, "interface", strings.Join(aboutInterface(i), ", "), "sudo ip link set "+name+" up")
-	}
-	d.mtu(i)
-	d.rdma(i)
-	d.clock(i)
-	f, err := xsk.Probe(name)
-	if err != nil {
-		d.add(markNote, "engine xdp", strings.TrimPrefix(err.Error(), "xsk: "), "")
-		return nil
-	}
-	d.queues(i, &f)
-	d.xdp(i, &f)
-	return nil
-}
-
-// roceOverhead is what an IPv6 RoCE v2 packet has beside its payload: IPv6, UDP, BTH, RETH, immediate data, ICRC.
-const roceOverhead = 40 + 8 + 12 + 16 + 4 + 4
-
-// mtu compares the interface's MTU with RoCE's.
-func (d *diagnosis) mtu(i *captures.LiveInterface) {
-	largest := 0
-	for mtu := 256; mtu <= 4096; mtu *= 2 {
-		if i.MTU >= mtu+roceOverhead {
-			largest = mtu
-		}
-	}
-	switch {
-	case largest == 4096:
-		d.add(markGood, "MTU", fmt.Sprintf("%d: packets of every RoCE MTU fit", i.MTU), "")
-	case largest == 0:
-		d.add(markMissing, "MTU", fmt.Sprintf("%d: no packet of any RoCE MTU fits", i.MTU), fmt.Sprintf("sudo ip link set %s mtu 4200", i.Name))
-	default:
-		d.add(markNote, "MTU", fmt.Sprintf("%d: packets up to RoCE MTU %d fit; larger ones are dropped by the card or its driver, and not seen", i.MTU, largest),
-			fmt.Sprintf("sudo ip link set %s mtu 4200", i.Name))
-	}
-}
-
-// rdma says whether a card does RDMA past the kernel.
-func (d *diagnosis) rdma(i *captures.LiveInterface) {
-	devices := rdmaDevices(i.Name)
-	soft := slices.ContainsFunc(devices, isSoftRDMA)
-	switch {
-	case len(devices) == 0 && slices.Contains(rdmaDrivers, i.Driver):
-		d.add(markNote, "RDMA", i.Driver+" belongs to cards that can do RDMA; its RDMA device is not there, so RoCE reaches the kernel", "")
-	case len(devices) == 0:
-		d.add(markGood, "RDMA", "no RDMA device is bound to this interface: RoCE packets that reach it are seen", "")
-	case soft:
-		d.add(markGood, "RDMA", strings.Join(devices, ", ")+" is software: all of its packets are seen", "")
-	default:
-		next := fmt.Sprintf("tcpdump -i %s -U -w - | rocescope -   (where libpcap can), or capture on a mirror port of the switch", devices[0])
-		d.add(markNote, "RDMA", fmt.Sprintf("%s: this card takes RoCE to and from this host past the kernel, so that it is NOT seen here", strings.Join(devices, ", ")), next)
-	}
-}
-
-// rdmaDrivers are drivers whose cards can do RoCE or iWARP.
-var rdmaDrivers = []string{"mlx4_en", "mlx5_core", "bnxt_en", "ice", "i40e", "qede", "hns3", "cxgb4", "ionic", "mana", "be2net", "ocrdma"}
-
-// clock says whose times there are.
-func (d *diagnosis) clock(i *captures.LiveInterface) {
-	switch offered, phc := hardwareTimes(i.Name); {
-	case offered:
-		d.add(markGood, "times", fmt.Sprintf("by the host's clock; the card has one too (PTP clock %d)", phc), "rocescope capture --time-stamp-type adapter")
-	default:
-		d.add(markGood, "times", "by the host's clock, when the kernel gets a packet; the card offers none", "")
-	}
-}
-
-// queues says over how many queues traffic comes.
-func (d *diagnosis) queues(i *captures.LiveInterface, f *xsk.Features) {
-	switch {
-	case f.Queues.RX == 0:
-		d.add(markGood, "queues", "the driver does not say how many; the engine packet sees all of them", "")
-	default:
-		d.add(markGood, "queues", fmt.Sprintf("%d to receive, %d to send; both engines see all of them", f.Queues.RX, f.Queues.TX), "")
-	}
-}
-
-// xdp says what the engine xdp would do here.
-func (d *diagnosis) xdp(i *captures.LiveInterface, f *xsk.Features) {
-	if f.AFXDP != nil {
-		d.add(markNote, "engine xdp", f.AFXDP.Error(), "")
-		return
-	}
-	mode := "native"
-	if f.Native != nil {
-		mode = "generic (slow: " + f.Native.Error() + ")"
-	}
-	copies := "copy mode: " + fmt.Sprint(f.ZeroCopy)
-	if f.ZeroCopy == nil {
-		copies = "zero-copy"
-	}
-	m, next := markGood, ""
-	how := mode + ", " + copies
-	switch {
-	case f.ProgramID != 0:
-		m, how, next = markNote, fmt.Sprintf("another XDP program (id %d) is attached: %s", f.ProgramID, how), "bpftool net detach xdp dev "+i.Name
-	case f.MultiBuffer != nil && i.MTU > f.SingleBufferMTU:
-		m, how = markNote, how+"; "+f.MultiBuffer.Error()
-	case f.RxVLANStripped:
-		m, how, next = markNote, how+"; VLAN tags are lost, as the card strips them", fmt.Sprintf("sudo ethtool -K %s rxvlan off", i.Name)
-	}
-	d.add(m, "engine xdp", how, next)
 }
