@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 	"unsafe"
@@ -146,8 +145,7 @@ func (s *Socket) poll(events int16, timeout time.Duration) error {
 			slice = max(slice, 0)
 		}
 		polls[0].Revents, polls[1].Revents = 0, 0
-		milliseconds := int32(min((slice+time.Millisecond-1)/time.Millisecond, math.MaxInt32))
-		n, err := ppoll(&polls, milliseconds)
+		n, err := ppoll(&polls, slice)
 		switch {
 		case err == unix.EINTR:
 			continue
@@ -173,8 +171,9 @@ func (s *Socket) poll(events int16, timeout time.Duration) error {
 	}
 }
 
-func ppoll(polls *[2]unix.PollFd, milliseconds int32) (int, error) {
-	return unix.Poll(polls[:], int(milliseconds))
+func ppoll(polls *[2]unix.PollFd, timeout time.Duration) (int, error) {
+	at := unix.NsecToTimespec(int64(timeout))
+	return unix.Ppoll(polls[:], &at, nil)
 }
 
 // Interrupt ends a Wait or WaitTX that sleeps now, or else the next one.
