@@ -203,3 +203,27 @@ func TestPortsDoNotAllocate(t *testing.T) {
 		})
 	}
 }
+
+// TestWaitingDoesNotAllocate, nor does it return early.
+func TestWaitingDoesNotAllocate(t *testing.T) {
+	for _, k := range onInterfaces {
+		t.Run(k.name, func(t *testing.T) {
+			lab := testkit.NewLab(t, testkit.LabOptions{MTU: 1500})
+			p := openIn(t, lab.A, k, Options{Ring: 2048})
+			shortest := time.Hour
+			if n := testing.AllocsPerRun(50, func() {
+				began := time.Now()
+				if err := p.Wait(20 * time.Microsecond); err != nil {
+					t.Fatal(err)
+				}
+				shortest = min(shortest, time.Since(began))
+			}); n != 0 {
+				t.Errorf("%v allocations", n)
+			}
+			if shortest < 20*time.Microsecond {
+				t.Errorf("it waited %v", shortest)
+			}
+			t.Logf("20 µs took %v at best", shortest)
+		})
+	}
+}
