@@ -53,7 +53,7 @@ const (
 type PerftestOptions struct {
 	Program   string // ib_write_bw, …
 	Duplex    bool   // -b
-	OverCM    bool   // -R: the stream is of SENDs over a queue pair
+	OverCM    bool   // -R, -z: the stream is of SENDs over a queue pair
 	Transport dissect.Transport
 	MTU       int           // the largest path MTU; 0 = 1024
 	Patience  time.Duration // for each message, and the whole conversation's end; 0 = 10 s
@@ -143,8 +143,8 @@ func (t *talk) preamble(client bool, mtu int) (version string, agreed int, err e
 	return version, min(mtu, theirs), nil
 }
 
-// Rendezvous is what the two say around each setting up of connections by CM, with -R only: before the first, and behind the
-// last.
+// Rendezvous is what the two say before and behind the setting up of the queue pairs by CM, with -R. (With -z they talk over a
+// queue pair of CM's, and tell those for the traffic as they do over TCP.)
 func (p *Perftest) Rendezvous() error {
 	b, err := p.t.swap(true, make([]byte, binaryKeySize), keyWhat)
 	if err == nil && !slices.Equal(b, make([]byte, binaryKeySize)) {
