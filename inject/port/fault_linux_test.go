@@ -340,6 +340,7 @@ func TestSlowFarEnd(t *testing.T) {
 		}
 		far.Wait(20 * time.Millisecond)
 	}
+	p.Close() // so that the link's counters are the last ones
 	s, r := p.Stats(), far.Stats()
 	t.Logf("sender %+v, receiver %+v", s, r)
 	if s.Sent+s.SendLost != frames || r.Received+r.RecvLost != s.Sent {

@@ -200,6 +200,9 @@ func TestPortsDoNotAllocate(t *testing.T) {
 			if got == 0 {
 				t.Error("nothing was received")
 			}
+			if n := testing.AllocsPerRun(1000, func() { from.Stats(); to.Stats() }); n != 0 {
+				t.Errorf("%v allocations to look at the counters", n)
+			}
 		})
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -20,10 +22,14 @@ type link struct {
 	handle  *netlink.Handle
 	dropped uint64 // frames that it had dropped on sending when it was found
 
-	mu     sync.Mutex // of what follows
+	mu     sync.Mutex // of handle
 	closed bool
-	since  uint64 // frames that it dropped since
+	looked atomic.Int64  // when its counters were read
+	since  atomic.Uint64 // frames that it dropped since it was found
 }
+
+// linkLook is how old its counters may be: to ask for them costs as much as sending a hundred frames.
+const linkLook = 100 * time.Millisecond
 
 // findLink looks an interface up, and refuses what frames cannot be sent on.
 func findLink(name string) (*link, error) {
@@ -87,21 +93,26 @@ func (l *link) look() (netlink.Link, error) {
 	return l.handle.LinkByIndex(l.index)
 }
 
-// txDropped is how many frames it dropped on sending since it was found, whoever sent them; after close, until then. A
-// virtual link counts there what its far end had no room for.
+// txDropped is how many frames it dropped on sending since it was found, whoever sent them, a moment ago; after close, until
+// then. A virtual link counts there what its far end had no room for.
 func (l *link) txDropped() uint64 {
+	now, looked := time.Now().UnixNano(), l.looked.Load()
+	if now-looked >= int64(linkLook) && l.looked.CompareAndSwap(looked, now) {
+		l.count()
+	}
+	return l.since.Load()
+}
+
+func (l *link) count() {
 	nl, err := l.look()
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if err == nil && nl.Attrs().Statistics != nil {
 		n := nl.Attrs().Statistics.TxDropped
-		l.since = n - min(n, l.dropped)
+		l.since.Store(n - min(n, l.dropped))
 	}
-	return l.since
 }
 
 func (l *link) close() {
-	l.txDropped() // the last ones
+	l.count() // the last ones
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.closed {

@@ -218,9 +218,11 @@ func (r *packetRing) lost() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.closed {
-		// The kernel counts from the last time that it was asked.
-		if k, err := unix.GetsockoptTpacketStats(r.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
-			r.drops += uint64(k.Drops)
+		var k unix.TpacketStats // the wrapper would allocate it
+		length := uint32(unsafe.Sizeof(k))
+		if _, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(r.fd), unix.SOL_PACKET, unix.PACKET_STATISTICS,
+			uintptr(unsafe.Pointer(&k)), uintptr(unsafe.Pointer(&length)), 0); errno == 0 {
+			r.drops += uint64(k.Drops) // since the last time that the kernel was asked
 		}
 	}
 	return r.drops + r.cut.Load()

@@ -84,5 +84,5 @@ type Stats struct {
 	RecvBytes   uint64
 	RecvLost    uint64 // arrived, and found no room
 	Outstanding int    // handed over and not yet known to have left
-	LinkDropped uint64 // frames that the interface itself says it dropped on sending, whoever sent them
+	LinkDropped uint64 // frames that the interface itself said, a moment ago, that it dropped on sending, whoever sent them
 }
