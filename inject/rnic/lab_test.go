@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -373,4 +374,19 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// story tells what was tapped, a line for each packet.
+func (l *lab) story() string {
+	var b strings.Builder
+	ps := l.packets()
+	for i := range ps {
+		p := &ps[i]
+		fmt.Fprintf(&b, "%3d %9.3fµs %v→%#x %v PSN %d ack %v", p.Number, float64(p.Time-start)/1e3, p.Src, p.DestQP, p.Opcode, p.PSN, p.AckReq)
+		if p.Has(dissect.LayerAETH) {
+			fmt.Fprintf(&b, " %v %d MSN %d", p.Syndrome, p.Syndrome.Value(), p.MSN)
+		}
+		fmt.Fprintf(&b, " %d bytes\n", p.PayloadLen())
+	}
+	return b.String()
 }
