@@ -138,29 +138,51 @@ func TestSmallFramesArrive(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatWasAskedFor: RoCE arrives; other frames do with All only.
+// TestOnlyWhatWasAskedFor: RoCE arrives in any case; pause frames, TCP and all else only on request.
 func TestOnlyWhatWasAskedFor(t *testing.T) {
-	for _, k := range onInterfaces {
-		for _, all := range []bool{false, true} {
-			t.Run(fmt.Sprint(k.name, " all ", all), func(t *testing.T) {
+	plain := func(b []byte, n int) int { return roce(b, n, 80, false, false) }
+	patched := func(patch func(b []byte)) shape {
+		return func(b []byte, n int) int {
+			length := plain(b, n)
+			patch(b)
+			return length
+		}
+	}
+	pause := patched(func(b []byte) { b[12], b[13] = 0x88, 0x08 })
+	arp := patched(func(b []byte) { b[12], b[13] = 0x08, 0x06 })
+	v1 := patched(func(b []byte) { b[12], b[13] = 0x89, 0x15 })
+	tcp := patched(func(b []byte) { b[23], b[36], b[37] = 6, 18515>>8, 18515&0xFF })
+	tagged := func(b []byte, n int) int { // twice
+		length := roce(b, n, 84, n&1 != 0, true)
+		copy(b[16:], b[12:length])
+		copy(b[12:], "\x88\xa8\x00\x07")
+		return length + 4
+	}
+	for _, c := range []struct {
+		name    string
+		options Options
+		comes   []shape
+		not     []shape
+	}{
+		{"RoCE", Options{}, []shape{plain, v1, tagged}, []shape{pause, arp, tcp}},
+		{"and pause frames", Options{Pause: true}, []shape{plain, pause}, []shape{arp, tcp}},
+		{"and TCP", Options{TCPPorts: []uint16{18515}}, []shape{plain, tcp}, []shape{arp, pause}},
+		{"everything", Options{All: true}, []shape{plain, v1, tagged, pause, arp, tcp}, nil},
+	} {
+		for _, k := range onInterfaces {
+			t.Run(k.name+" "+c.name, func(t *testing.T) {
 				lab := testkit.NewLab(t, testkit.LabOptions{MTU: 1500})
 				from := openIn(t, lab.A, k, Options{SendOnly: true})
-				to := openIn(t, lab.B, k, Options{Ring: 2048, All: all})
-				arp := func(b []byte, n int) int {
-					length := roce(b, n, 80, false, false)
-					if all || n == 0 {
-						b[12], b[13] = 0x08, 0x06
-					}
-					return length
-				}
-				if !all {
-					slot := make([]uint32, 1)
-					from.Take(slot)
-					if err := from.Send([]Out{{slot[0], int32(arp(from.Room(slot[0]), 0))}}); err != nil {
+				c.options.Ring = 2048
+				to := openIn(t, lab.B, k, c.options)
+				slots := make([]uint32, 1)
+				for i, write := range c.not {
+					from.Take(slots)
+					if err := from.Send([]Out{{slots[0], int32(write(from.Room(slots[0]), 1000+i))}}); err != nil {
 						t.Fatal(err)
 					}
 				}
-				run(t, from, to, 20, func(b []byte, n int) int { return arp(b, n+1) })
+				run(t, from, to, 10*len(c.comes), func(b []byte, n int) int { return c.comes[n%len(c.comes)](b, n) })
 			})
 		}
 	}

@@ -7,7 +7,8 @@ import (
 )
 
 // The types of messages in a pipe to a simulation. What follows is its whole format, for who writes the other side of it: a
-// test bench around a core, in Verilator, cocotb or anything else that can read and write bytes. In Go, ServePipe does it.
+// test bench around a core, in Verilator, cocotb or anything else that can read and write bytes. In Go, ServePipe does it;
+// testdata/core.py is a complete one in Python.
 //
 // # Messages
 //

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -13,12 +14,12 @@ import (
 
 // echo is a core that sends every frame back with its addresses swapped, some time after it arrived, one at a time.
 type echo struct {
-	delay   int64
-	now     int64
-	idles   bool // it says when it is idle
-	queue   []echoed
-	out     []echoed
-	asked   int // times that it was run
+	delay int64
+	now   int64
+	idles bool // it says when it is idle
+	queue []echoed
+	out   []echoed
+	asked int // times that it was run
 }
 
 type echoed struct {
@@ -293,6 +294,35 @@ func TestPipeStartsASimulation(t *testing.T) {
 	}
 	if _, err := OpenPipe(Options{Command: []string{"/nonexistent/core"}}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no such program: %v", err)
+	}
+}
+
+// TestPipeToAnotherLanguage: the format's description is enough to write the other side, here a few lines of Python.
+func TestPipeToAnotherLanguage(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip(err)
+	}
+	p, err := OpenPipe(Options{Command: []string{python, "testdata/core.py"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := make([]In, 1)
+	for i := range 100 {
+		sent := p.Now()
+		sendNumbered(t, p, i, i+1, 60+i*80)
+		if err := p.Wait(time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := p.Receive(in); n != 1 || err != nil || number(in[0].Data) != i || len(in[0].Data) != 60+i*80 || in[0].Time != sent+300 {
+			t.Fatalf("frame %d: %d frames, %v, at %d", i, n, err, in[0].Time)
+		}
+		if err := p.Wait(time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
