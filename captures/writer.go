@@ -34,7 +34,8 @@ type Writer struct {
 	to     io.Writer
 	buf    []byte
 	ifaces int
-	wrote  int64 // bytes below
+	wrote  int64  // bytes below
+	frames uint64 // and frames
 	err    error
 }
 
@@ -94,12 +95,17 @@ func (w *Writer) Flush() error {
 	}
 	whole, err := writeBlocks(w.to, w.buf, w.wrote)
 	w.wrote += int64(whole)
+	w.frames += countPackets(w.buf[:whole])
 	w.buf = w.buf[:0]
 	if err != nil {
 		w.err = fmt.Errorf("captures: write: %w", err)
 	}
 	return w.err
 }
+
+// Written is how many frames are in what lies below, those not that wait to be
+// flushed or could not be written.
+func (w *Writer) Written() uint64 { return w.frames }
 
 // writeBlocks writes buf, which is whole blocks, to a file that ends at offset
 // at. It returns how many bytes of whole blocks are there now: of a block that

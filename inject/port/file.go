@@ -107,10 +107,9 @@ func (f *File) Send(frames []Out) error {
 		return err
 	}
 	f.counts.hand(frames)
-	for i, o := range frames {
+	for _, o := range frames {
 		f.frame.Time, f.frame.Data, f.frame.WireLen = f.clock(), f.Room(o.Slot)[:o.Len], int(o.Len)
 		if err := f.w.Write(&f.frame); err != nil {
-			f.counts.sendLost.Add(uint64(len(frames) - i))
 			return f.failed(err)
 		}
 		f.free = append(f.free, o.Slot)
@@ -118,7 +117,11 @@ func (f *File) Send(frames []Out) error {
 	return nil
 }
 
-func (f *File) failed(err error) error { return failed(f.where, "write frames", err, "") }
+// failed is the end of it: what was not written will not be.
+func (f *File) failed(err error) error {
+	f.counts.sendLost.Store(f.counts.handed.Load() - f.w.Written())
+	return failed(f.where, "write frames", err, "what was written before is readable")
+}
 
 // Flush implements Port.
 func (f *File) Flush() error {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/rocescope/rocescope/captures"
@@ -87,38 +86,6 @@ func TestFileIsNotOverwritten(t *testing.T) {
 	}
 	if b, _ := os.ReadFile(path); bytes.Contains(b, []byte("dear")) || len(b) == 0 {
 		t.Errorf("the file holds %q", b)
-	}
-}
-
-// full is a disk with room for a few bytes.
-type full struct{ room int }
-
-func (w *full) Write(b []byte) (int, error) {
-	n := min(len(b), w.room)
-	if w.room -= n; n < len(b) {
-		return n, syscall.ENOSPC
-	}
-	return n, nil
-}
-
-func TestFileOnAFullDisk(t *testing.T) {
-	f := NewFile(&full{300 << 10}, Options{Slots: 64})
-	var err error
-	for sent := 0; sent < 1<<20 && err == nil; sent += 32 {
-		slots, out := make([]uint32, 32), make([]Out, 32)
-		for i, s := range slots[:f.Take(slots)] {
-			out[i] = Out{s, int32(mixed(f.Room(s), i))}
-		}
-		err = f.Send(out)
-	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("got %v", err)
-	}
-	if s := f.Stats(); s.SendLost == 0 || s.SendLost > 32 {
-		t.Errorf("counted %+v", s)
-	}
-	if err := f.Close(); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("close: %v", err)
 	}
 }
 
