@@ -107,6 +107,9 @@ func (l *lane) rouse() {
 // Info implements Port.
 func (m *Memory) Info() Info { return m.info }
 
+// Now is the time of its clock.
+func (m *Memory) Now() int64 { return m.clock() }
+
 // Take implements Port.
 func (m *Memory) Take(slots []uint32) int { return m.out.free.take(slots) }
 

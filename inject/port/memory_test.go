@@ -59,6 +59,9 @@ func TestMemoryInTurns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if Clock(a)() != clock {
+		t.Errorf("it is %d, want %d", Clock(a)(), clock)
+	}
 	sa, sb := a.Stats(), b.Stats()
 	if sa.Sent != 100 || sb.Received != 100 || sa.SentBytes != sb.RecvBytes || sa.SendLost+sb.RecvLost != 0 || sa.Outstanding != 0 {
 		t.Errorf("sender %+v, receiver %+v", sa, sb)

@@ -14,7 +14,7 @@ type Options struct {
 	// MaxFrame is the longest frame that will be sent, without FCS; opening fails with ErrFrameSize if it cannot pass. Default
 	// is what the interface's MTU allows.
 	MaxFrame int
-	// Slots is how many frames may be on their way; default 1024.
+	// Slots is how many frames may be on their way; default 1024, and 65536 at most.
 	Slots int
 	// Batch is how many frames one system call may send where that can be chosen; default 512.
 	Batch int
@@ -45,11 +45,15 @@ type Options struct {
 	Patience time.Duration
 }
 
+// maxSlots keeps a port's memory below a gigabyte.
+const maxSlots = 1 << 16
+
 // complete fills in what does not depend on an interface.
 func (o *Options) complete() {
 	if o.Slots <= 0 {
 		o.Slots = 1024
 	}
+	o.Slots = min(o.Slots, maxSlots)
 	if o.Batch <= 0 {
 		o.Batch = 512
 	}

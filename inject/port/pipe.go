@@ -33,12 +33,12 @@ type Pipe struct {
 	input  io.Closer // ours, nil if it is not to be closed
 	output io.Closer
 	closed atomic.Bool
+	theirs atomic.Int64 // longest frame that the core takes
 
 	mu      sync.Mutex // of writing: Send does, and Wait
 	w       *bufio.Writer
 	scratch [pipeHeader]byte
 	disturb bool // frames were sent since the core said until when it is idle
-	theirs  int  // longest frame that the core takes
 
 	// The sender's.
 	rooms []byte
@@ -93,8 +93,8 @@ func NewPipe(r io.Reader, w io.Writer, o Options) *Pipe {
 		info: Info{Via: ViaPipe, MaxFrame: o.MaxFrame, Slots: o.Slots, Receives: true, Detail: "simulated time"},
 		w:    bufio.NewWriterSize(w, pipeBuffer), r: bufio.NewReaderSize(r, pipeBuffer), from: r, patience: o.Patience,
 		rooms: make([]byte, o.Slots*o.MaxFrame), arrived: make([]In, pipeFrames), store: make([]byte, pipeFrames*o.MaxFrame),
-		theirs: o.MaxFrame,
 	}
+	p.theirs.Store(int64(o.MaxFrame))
 	for slot := range o.Slots {
 		p.free = append(p.free, uint32(o.Slots-1-slot))
 	}
@@ -135,9 +135,9 @@ func (p *Pipe) Send(frames []Out) error {
 	}
 	p.counts.hand(frames)
 	for i, f := range frames {
-		if int(f.Len) > p.theirs {
+		if theirs := p.theirs.Load(); int64(f.Len) > theirs {
 			p.counts.sendLost.Add(uint64(len(frames) - i))
-			return failed("pipe", fmt.Sprintf("send a frame of %d bytes", f.Len), ErrFrameSize, fmt.Sprintf("the simulation said that it takes %d", p.theirs))
+			return failed("pipe", fmt.Sprintf("send a frame of %d bytes", f.Len), ErrFrameSize, fmt.Sprintf("the simulation said that it takes %d", theirs))
 		}
 		if err := writeMessage(p.w, &p.scratch, PipeFrame, uint64(p.now.Load()), p.Room(f.Slot)[:f.Len]); err != nil {
 			p.counts.sendLost.Add(uint64(len(frames) - i))
@@ -241,9 +241,7 @@ func (p *Pipe) listen() error {
 			return err
 		}
 		p.greeted = true
-		p.mu.Lock()
-		p.theirs = theirs
-		p.mu.Unlock()
+		p.theirs.Store(int64(theirs))
 	}
 	for {
 		m, err := p.message()

@@ -297,6 +297,52 @@ func TestPipeStartsASimulation(t *testing.T) {
 	}
 }
 
+// TestPipeBothHalvesAtOnce: one goroutine sends more than the pipe holds while another lets time pass.
+func TestPipeBothHalvesAtOnce(t *testing.T) {
+	const frames = 2000
+	p, ended := simulate(t, &echo{delay: 100, idles: true}, Options{Slots: 64})
+	sent := make(chan error, 1)
+	go func() {
+		slots, out := make([]uint32, 64), make([]Out, 64)
+		for n := 0; n < frames; {
+			got := p.Take(slots[:min(64, frames-n)])
+			for i, s := range slots[:got] {
+				out[i] = fill(p.Room(s), n+i, 4000)
+				out[i].Slot = s
+			}
+			if err := p.Send(out[:got]); err != nil {
+				sent <- err
+				return
+			}
+			n += got
+		}
+		sent <- nil
+	}()
+	in := make([]In, 10)
+	for got := 0; got < frames; {
+		if err := p.Wait(time.Microsecond); err != nil {
+			t.Fatal(err)
+		}
+		n, err := p.Receive(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range in[:n] {
+			if number(f.Data) != got {
+				t.Fatalf("frame %d came in place of frame %d", number(f.Data), got)
+			}
+			got++
+		}
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestPipeToAnotherLanguage: the format's description is enough to write the other side, here a few lines of Python.
 func TestPipeToAnotherLanguage(t *testing.T) {
 	python, err := exec.LookPath("python3")

@@ -56,11 +56,22 @@ type Port interface {
 
 	// Receive fills in with frames that are there, and returns how many; it does not wait.
 	Receive(in []In) (int, error)
-	// Wait returns when something can be received or the time is over, whichever is first.
+	// Wait returns when something can be received or the time is over, whichever is first. The time is that of the port's clock:
+	// a simulation's passes here, and only here.
 	Wait(timeout time.Duration) error
 
 	Stats() Stats
+	// Close ends it, when nobody sends or receives any more.
 	Close() error
+}
+
+// Clock is the clock that a port's frames arrive by: the simulation's for a pipe, the one that a pair was given, and else the
+// machine's.
+func Clock(p Port) func() int64 {
+	if own, ok := p.(interface{ Now() int64 }); ok {
+		return own.Now
+	}
+	return now
 }
 
 // Info says what a port is.
