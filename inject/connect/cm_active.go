@@ -181,7 +181,11 @@ func (m *CM) handleREP(in inbound, data []byte) {
 		return
 	case c.active && c.state == StateEstablished && rep.LocalCommID() == c.remoteID: // the RTU was lost
 		m.stats.Duplicates++
-		m.confirm(c, nil)
+		m.send(c)
+		return
+	case c.state == StateREPReceived && rep.LocalCommID() == c.remoteID:
+		m.stats.Duplicates++
+		m.wait(c, aboutREP)
 		return
 	case c.state != StateREQSent && c.state != StateREPWait || !validQPN(rep.LocalQPN()):
 		m.stats.Ignored++
@@ -221,10 +225,14 @@ func (m *CM) Confirm(now int64, id ConnID, private []byte) error {
 	if err != nil {
 		return err
 	}
-	if len(private) > len(dissect.CMRTU(zeroMAD[madHeaderSize:]).Private()) {
+	rtu := dissect.CMRTU(c.begin(dissect.CMAttrRTU))
+	if len(private) > len(rtu.Private()) {
 		return fmt.Errorf("connect: RTU: %d bytes: %w", len(private), ErrTooLong)
 	}
-	m.confirm(c, private)
+	rtu.SetLocalCommID(c.id)
+	rtu.SetRemoteCommID(c.remoteID)
+	copy(rtu.Private(), private)
+	m.send(c)
 	m.establish(c, nil)
 	return nil
 }

@@ -90,21 +90,12 @@ func (m *CM) refuse(in inbound, reason dissect.RejReason) {
 	m.reject(&m.mirror, in.TransactionID, 0, in.LocalCommID(), aboutREQ, reason, nil, nil)
 }
 
-// wait tells the other side to wait longer for the answer to its REQ.
-func (m *CM) wait(c *cmConn) {
+// wait tells the other side to wait longer for the answer to its REQ or REP.
+func (m *CM) wait(c *cmConn, about uint8) {
 	mra := dissect.CMMRA(m.compose(&c.outer, dissect.CMAttrMRA, c.transaction))
 	mra.SetLocalCommID(c.id)
 	mra.SetRemoteCommID(c.remoteID)
-	mra.SetMessage(aboutREQ)
+	mra.SetMessage(about)
 	mra.SetServiceTimeout(timeoutCode(m.cfg.AcceptTime))
-	m.emit(&c.outer)
-}
-
-// confirm sends an RTU.
-func (m *CM) confirm(c *cmConn, private []byte) {
-	rtu := dissect.CMRTU(m.compose(&c.outer, dissect.CMAttrRTU, c.transaction))
-	rtu.SetLocalCommID(c.id)
-	rtu.SetRemoteCommID(c.remoteID)
-	copy(rtu.Private(), private)
 	m.emit(&c.outer)
 }

@@ -83,7 +83,7 @@ func (m *CM) duplicateREQ(c *cmConn, in inbound) {
 	m.stats.Duplicates++
 	switch c.state {
 	case StateREQReceived:
-		m.wait(c)
+		m.wait(c, aboutREQ)
 	case StateREPSent:
 		m.send(c)
 	case StateDREQSent, StateTimeWait:

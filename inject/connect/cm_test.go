@@ -311,11 +311,20 @@ func TestCMDuplicates(t *testing.T) {
 	}
 	a.Handle(first, 6)
 	a.Handle(first, 7)
-	said(t, a)
-	must(t, a.Confirm(8, idA, nil))
+	if mra := dissect.CMMRA(said(t, a, dissect.CMAttrMRA)[0].Data); mra.Message() != aboutREP {
+		t.Errorf("a REP that is thought about: MRA about %d", mra.Message())
+	}
+	b.Handle(a.take()[0], 7)
+	if next := b.Tick(7); next != 4+int64(30*time.Second) { // patient, but half open no longer than allowed
+		t.Errorf("after the MRA: next %v", time.Duration(next))
+	}
+	must(t, a.Confirm(8, idA, []byte("go")))
 	a.Handle(first, 9)
 	said(t, a, dissect.CMAttrRTU, dissect.CMAttrRTU)
 	rtu := a.take()
+	if !slices.Equal(message(t, rtu[0]).Data, message(t, rtu[1]).Data) {
+		t.Error("the RTU is another one when it is said again")
+	}
 	b.Handle(rtu[0], 10)
 	b.Handle(rtu[1], 11)
 	b.Handle(req, 12)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -152,9 +151,6 @@ func (t *talk) readLine(wait time.Duration, what string) (l exchangeLine, err er
 	d.DisallowUnknownFields()
 	if err := d.Decode(&l); err != nil {
 		return l, fmt.Errorf("%s: %w: %w", what, err, ErrGarbage)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return l, garbage(b, what+", one JSON object")
 	}
 	if l.Error != "" {
 		return l, fmt.Errorf("%s: the other side refuses: %.200q", what, l.Error)

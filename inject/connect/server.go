@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -49,6 +50,7 @@ type Application interface {
 type Server struct {
 	Transport dissect.Transport // of the clients but rocescope, which do not tell
 	MTU       int               // the largest path MTU; 0 = 4096
+	Pingpong  int               // the path MTU of the pingpong programs, which do not tell; 0 = 1024, as they have it
 	New       func(via Via, peer net.Addr) (Application, error)
 
 	Patience time.Duration // for a message that is due; 0 = 10 s
@@ -59,11 +61,9 @@ type Server struct {
 
 // Serve answers who connects, until the listener is closed. Beyond the limit connections are closed at once.
 func (s *Server) Serve(l net.Listener) error {
-	limit := s.Limit
-	setDefault(&limit, 256)
-	free := make(chan struct{}, limit)
-	var all sync.WaitGroup
-	defer all.Wait()
+	free := make(chan struct{}, cmp.Or(s.Limit, 256))
+	var all conversations
+	defer all.end()
 	for {
 		c, err := l.Accept()
 		switch {
@@ -78,15 +78,46 @@ func (s *Server) Serve(l net.Listener) error {
 		}
 		select {
 		case free <- struct{}{}:
-			all.Go(func() {
-				defer func() { <-free }()
-				defer c.Close()
+			all.begin(c, func() {
 				_ = s.Answer(c, c.RemoteAddr()) // the application was told
+				<-free
 			})
 		default:
 			_ = c.Close()
 		}
 	}
+}
+
+// conversations are those of a listener. They end with it.
+type conversations struct {
+	all   sync.WaitGroup
+	mu    sync.Mutex
+	conns map[net.Conn]bool
+}
+
+func (v *conversations) begin(c net.Conn, hold func()) {
+	v.mu.Lock()
+	if v.conns == nil {
+		v.conns = map[net.Conn]bool{}
+	}
+	v.conns[c] = true
+	v.mu.Unlock()
+	v.all.Go(func() {
+		hold()
+		_ = c.Close()
+		v.mu.Lock()
+		delete(v.conns, c)
+		v.mu.Unlock()
+	})
+}
+
+func (v *conversations) end() {
+	v.mu.Lock()
+	for c := range v.conns {
+		_ = c.Close()
+	}
+	v.mu.Unlock()
+	v.all.Wait()
 }
 
 // Answer is the server's side of one conversation.
@@ -123,19 +154,8 @@ func (s *Server) hold(via Via, peer net.Addr, answer func(Application) error) er
 	return err
 }
 
-func (s *Server) mtu() int {
-	if s.MTU == 0 {
-		return 4096
-	}
-	return s.MTU
-}
-
-func (s *Server) maxQPs() int {
-	if s.MaxQPs == 0 {
-		return 1024
-	}
-	return s.MaxQPs
-}
+func (s *Server) mtu() int    { return cmp.Or(s.MTU, 4096) }
+func (s *Server) maxQPs() int { return cmp.Or(s.MaxQPs, 1024) }
 
 // idle is how long to wait while the traffic runs; negative is for ever.
 func (s *Server) idle() time.Duration {
@@ -166,7 +186,7 @@ func (s *Server) answerPingpong(t *talk, a Application) error {
 	if err != nil {
 		return err
 	}
-	remote.complete(s.Transport, s.mtu())
+	remote.complete(s.Transport, cmp.Or(s.Pingpong, 1024))
 	local, err := s.open(a, remote)
 	if err != nil {
 		return err

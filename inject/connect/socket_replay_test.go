@@ -373,3 +373,43 @@ func TestPingpongReplay(t *testing.T) {
 	}
 }
 
+// TestUDPPort takes the UDP source ports of captures that were connected by socket: both directions of a pair have one.
+func TestUDPPort(t *testing.T) {
+	for _, name := range []string{"write_bw_rc_q4", "pingpong_rc", "write_bw_rc_ipv6_v4tcp"} {
+		lines := tcpTranscript(t, name)
+		form := textKeys
+		if len(lines[0].data) == pingpongSize {
+			form = keyForm{pingpongSize, appendPingpong, parsePingpong}
+		}
+		var ends [2][]Parameters
+		for _, l := range lines {
+			if p, err := form.parse(l.data); err == nil && len(l.data) == form.size {
+				i := 0
+				if l.client {
+					i = 1
+				}
+				ends[i] = append(ends[i], p)
+			}
+		}
+		peers := map[uint32]uint32{}
+		for i := range ends[0] {
+			peers[ends[0][i].QPN], peers[ends[1][i].QPN] = ends[1][i].QPN, ends[0][i].QPN
+		}
+		packets := 0
+		for _, f := range testkit.ReadCapture(t, filepath.Join(testkit.RXE(t), name+".pcap")) {
+			var d dissect.Decoder
+			var p dissect.Packet
+			d.Decode(f.Link, f.Data, f.WireLen, &p)
+			if !p.IsTransport() || p.DestQP == 1 {
+				continue
+			}
+			packets++
+			if want := UDPPort(0, p.DestQP, peers[p.DestQP]); p.SrcPort != want {
+				t.Fatalf("%s: QP %#x with %#x: UDP source port %#x, want %#x", name, p.DestQP, peers[p.DestQP], p.SrcPort, want)
+			}
+		}
+		if packets == 0 {
+			t.Errorf("%s has no packets", name)
+		}
+	}
+}
