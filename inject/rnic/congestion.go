@@ -168,5 +168,8 @@ func (r *rate) sent(q *QP, n int) {
 func (q *QP) Rate() (bps float64, ok bool) {
 	q.dev.lock()
 	defer q.dev.unlock()
+	if q.rate.current != 0 {
+		q.rate.grow(q)
+	}
 	return q.rate.current * 8e9, q.rate.current != 0
 }
