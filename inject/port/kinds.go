@@ -78,7 +78,7 @@ func Open(o Options) ([]Port, Choice, error) {
 		return nil, c, err
 	}
 	if c.open == nil {
-		return nil, c, fmt.Errorf("port: %s: %w: it is opened otherwise (OpenLive, Pair)", c.Name, ErrNotSupported)
+		return nil, c, fmt.Errorf("port: %s: %w: Go programs open it by a function of its own", c.Name, ErrNotSupported)
 	}
 	ports, err := c.open(o)
 	return ports, c, err

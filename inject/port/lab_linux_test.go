@@ -131,6 +131,19 @@ func TestFramesArrive(t *testing.T) {
 	}
 }
 
+// TestEveryLengthArrives: whatever memory is cut into, no length is special.
+func TestEveryLengthArrives(t *testing.T) {
+	const mtu, least = 4200, 64
+	for _, k := range onInterfaces {
+		t.Run(k.name, func(t *testing.T) {
+			lab := testkit.NewLab(t, testkit.LabOptions{MTU: mtu})
+			from := openIn(t, lab.A, k, Options{SendOnly: true})
+			to := openIn(t, lab.B, k, Options{Ring: 4096})
+			run(t, from, to, mtu+18+1-least, func(b []byte, n int) int { return roce(b, n, least+n, false, least+n > mtu+14) })
+		})
+	}
+}
+
 // TestSmallFramesArrive: with frames that fit into one page, and an MTU that is larger or not.
 func TestSmallFramesArrive(t *testing.T) {
 	for _, k := range onInterfaces {
