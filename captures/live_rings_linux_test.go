@@ -212,3 +212,28 @@ func threadCores(t *testing.T) map[string]int {
 	}
 	return all
 }
+
+// TestLiveAllocatesNothing reads what waits in the rings.
+func TestLiveAllocatesNothing(t *testing.T) {
+	for name, o := range map[string]captures.LiveOptions{
+		"packet": {}, "packet, two rings": {Rings: 2}, "xdp": {Engine: captures.EngineXDP},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lab := testkit.NewLab(t, testkit.LabOptions{})
+			live := listen(t, lab, o)
+			lab.A.NewSender().Send(writes(5000))
+			batch := make([]captures.Frame, 64)
+			read := func() {
+				if _, err := live.ReadBatch(batch); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 10 {
+				read()
+			}
+			if n := testing.AllocsPerRun(50, read); n != 0 {
+				t.Errorf("a batch of %d frames allocates %v times", len(batch), n)
+			}
+		})
+	}
+}

@@ -78,7 +78,7 @@ func xdpFilter(filter string) (o xsk.ProgramOptions, err error) {
 }
 
 // xdpSource is a Source over one AF_XDP socket for each queue of an interface, each
-// with a thread of its own.
+// with a thread of its own: of a single queue, it is the one that reads.
 type xdpSource struct {
 	o       LiveOptions
 	dev     *device
@@ -88,8 +88,11 @@ type xdpSource struct {
 	ifaces  []Interface
 	wake    chan struct{} // rung when a queue has frames, and by Stop
 	look    *time.Timer
-	closing wakeup // ends the threads
-	newest  int64  // time of the newest frame that was handed out
+	bell    wakeup // ends the threads; of a single queue, the reader's wait
+	core    int    // of the reader, where it is the thread of the only queue
+	pinned  bool
+	few     bool  // frames came the last time
+	newest  int64 // time of the newest frame that was handed out
 	tries   int
 
 	err      error
@@ -119,7 +122,7 @@ func openXDP(o *LiveOptions) (_ *xdpSource, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &xdpSource{o: *o, dev: dev, closing: wakeup{-1}, wake: make(chan struct{}, 1), look: time.NewTimer(xdpLook)}
+	s := &xdpSource{o: *o, dev: dev, bell: wakeup{-1}, wake: make(chan struct{}, 1), look: time.NewTimer(xdpLook)}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -131,7 +134,7 @@ func openXDP(o *LiveOptions) (_ *xdpSource, err error) {
 	if !dev.up {
 		return nil, liveError(dev.name, "", ErrInterfaceDown, nil)
 	}
-	if s.closing, err = newWakeup(); err != nil {
+	if s.bell, err = newWakeup(); err != nil {
 		return nil, liveError(dev.name, "make an event", nil, err)
 	}
 	queues := max(1, dev.queues)
@@ -144,11 +147,15 @@ func openXDP(o *LiveOptions) (_ *xdpSource, err error) {
 			return nil, s.refused(err)
 		}
 	}
-	for n, q := range s.queues {
-		// Cards spread their queues' interrupts over the first cores: where there are
-		// more cores than queues, the threads get others.
-		all := cores()
-		q.start(s, all[(queues+n)%len(all)])
+	// Cards spread their queues' interrupts over the first cores: where there are more
+	// cores than queues, the threads get others.
+	all := cores()
+	if queues == 1 {
+		s.core = all[1%len(all)]
+	} else {
+		for n, q := range s.queues {
+			q.start(s, all[(queues+n)%len(all)])
+		}
 	}
 	// Last of all: what comes before would find no socket.
 	if s.attach, err = s.program.Attach(dev.name, xsk.AttachAuto); err != nil {
@@ -204,13 +211,22 @@ func (s *xdpSource) ReadBatch(dst []Frame) (int, error) {
 	if len(dst) == 0 || s.err != nil {
 		return 0, s.err
 	}
+	if len(s.queues) == 1 && !s.pinned {
+		pin(s.core)
+		s.pinned = true
+	}
 	for _, q := range s.queues {
 		q.giveBack()
 	}
 	for {
 		if n := s.merge(dst); n > 0 {
-			s.tries = 0
+			s.tries, s.few = 0, n < min(xdpFew, len(dst))
 			return n, nil
+		}
+		if s.few && len(s.queues) == 1 && s.ending == nil {
+			s.few = false
+			pause()
+			continue
 		}
 		if err := s.wait(); err != nil {
 			s.err = err
@@ -238,7 +254,7 @@ func (s *xdpSource) merge(dst []Frame) (n int) {
 		if first == nil {
 			break
 		}
-		got := first.take(dst[n:], others)
+		got := first.handOut(dst[n:], others)
 		if dst[n].Time < s.newest {
 			s.late.Add(uint64(got))
 		} else {
@@ -254,21 +270,37 @@ func (s *xdpSource) wait() error {
 	if s.ending == nil && s.stopping.Load() {
 		s.end(io.EOF)
 	}
-	s.look.Reset(xdpLook)
+	timeout := xdpLook
 	if s.ending != nil {
 		if s.tries++; s.counts(false).Waiting == 0 || s.tries > settleTries {
 			return s.ending
 		}
-		s.look.Reset(xdpSettle)
+		timeout = xdpSettle
 	}
-	select {
-	case <-s.wake:
-	case <-s.look.C:
-		if s.ending == nil && !s.dev.exists() {
-			s.end(liveError(s.dev.name, "", ErrInterfaceGone, nil))
-		}
+	if over := s.sleep(timeout); over && s.ending == nil && !s.dev.exists() {
+		s.end(liveError(s.dev.name, "", ErrInterfaceGone, nil))
 	}
 	return nil
+}
+
+// sleep waits for frames. It says whether there is a reason to look after the
+// interface: nothing came for some time, or the socket is not well.
+func (s *xdpSource) sleep(timeout time.Duration) (look bool) {
+	if len(s.queues) == 1 {
+		bell := s.bell
+		if s.ending != nil {
+			bell.fd = -1 // it goes on ringing
+		}
+		rang, well := s.queues[0].sleep(bell, int(timeout.Milliseconds()))
+		return !well || !rang && s.queues[0].polls[0].Revents == 0
+	}
+	s.look.Reset(timeout)
+	select {
+	case <-s.wake:
+		return false
+	case <-s.look.C:
+		return true
+	}
 }
 
 // ring wakes ReadBatch.
@@ -291,6 +323,11 @@ func (s *xdpSource) end(reason error) {
 func (s *xdpSource) Stop() {
 	s.stopping.Store(true)
 	s.ring()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queues) == 1 && !s.closed {
+		s.bell.ring()
+	}
 }
 
 // Stats implements backend.
@@ -357,7 +394,7 @@ func (s *xdpSource) Close() error {
 	if s.attach != nil {
 		_ = s.attach.Close() // it may be closed already, or gone with the interface
 	}
-	s.closing.ring()
+	s.bell.ring()
 	var errs []error
 	for _, q := range s.queues {
 		errs = append(errs, q.close())
@@ -365,8 +402,8 @@ func (s *xdpSource) Close() error {
 	if s.program != nil {
 		errs = append(errs, s.program.Close())
 	}
-	if s.closing.fd >= 0 {
-		unix.Close(s.closing.fd)
+	if s.bell.fd >= 0 {
+		unix.Close(s.bell.fd)
 	}
 	s.dev.handle.Close()
 	return errors.Join(errs...)

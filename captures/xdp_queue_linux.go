@@ -18,7 +18,7 @@ const (
 
 	// When less than xdpFew packets came at a time, the next ones get xdpPause to
 	// come together: to be woken for each costs more than all the rest.
-	xdpFew   = 64
+	xdpFew   = 128
 	xdpPause = 200 * time.Microsecond
 	// xdpDown is how long it takes to look again at an interface that is down.
 	xdpDown = 10 * time.Millisecond
@@ -26,17 +26,19 @@ const (
 
 // xdpQueue is a queue's socket, and the thread that takes frames from it. The
 // thread fills batches, which the reader borrows from and gives back in the same
-// order; frames lie in the socket's memory until then.
+// order; frames lie in the socket's memory until then. Of a single queue the reader
+// is the thread: nothing has to be handed over.
 type xdpQueue struct {
 	sock    *xsk.Socket
 	umem    *xsk.UMEM
 	packets []xsk.Packet
+	polls   [2]unix.PollFd
 	snap    int
 
 	full, free chan *xdpBatch
 	idle       []*xdpBatch   // the thread's
 	quit       chan struct{} // nobody gives batches back any more
-	done       chan struct{} // the thread has ended; nil before it is started
+	done       chan struct{} // the thread has ended; nil where there is none
 
 	received atomic.Uint64
 	// The reader's:
@@ -73,29 +75,33 @@ func (q *xdpQueue) start(s *xdpSource, core int) {
 	q.done = make(chan struct{})
 	go func() {
 		defer close(q.done)
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		var set unix.CPUSet
-		set.Set(core)
-		_ = unix.SchedSetaffinity(0, &set) // a core that was just taken away is no reason to stop
+		pin(core)
 		q.run(s)
 	}()
 }
 
+// pin keeps the goroutine on a thread, and the thread on a core, as long as the
+// goroutine lives: the thread ends with it.
+func pin(core int) {
+	runtime.LockOSThread()
+	var set unix.CPUSet
+	set.Set(core)
+	_ = unix.SchedSetaffinity(0, &set) // a core that was just taken away is no reason to stop
+}
+
 func (q *xdpQueue) run(s *xdpSource) {
-	polls := []unix.PollFd{{Fd: int32(q.sock.FD()), Events: unix.POLLIN}, {Fd: int32(s.closing.fd), Events: unix.POLLIN}}
 	for {
-		b := q.reclaim()
+		b := q.take()
 		if b == nil {
 			return
 		}
 		n := q.sock.Receive(q.packets)
 		for n == 0 {
-			_, err := unix.Poll(polls, -1)
-			switch {
-			case polls[1].Revents != 0:
+			// As long as the reader borrows frames, poll finds the ring not empty.
+			if q.reclaim(); q.sock.RX.Held() > 0 {
+				pause()
+			} else if rang, _ := q.sleep(s.bell, -1); rang {
 				return
-			case err == nil && polls[0].Revents&unix.POLLIN == 0:
-				time.Sleep(xdpDown)
 			}
 			n = q.sock.Receive(q.packets)
 		}
@@ -103,34 +109,66 @@ func (q *xdpQueue) run(s *xdpSource) {
 		q.full <- b
 		s.ring()
 		if n < xdpFew {
-			time.Sleep(xdpPause)
+			pause()
 		}
 	}
 }
 
-// reclaim gives the kernel the chunks of all batches that came back, and returns
-// one of them; nil at the end.
-func (q *xdpQueue) reclaim() *xdpBatch {
-	for {
-		var b *xdpBatch
-		select {
-		case b = <-q.free:
-		default:
-			if n := len(q.idle); n > 0 {
-				b = q.idle[n-1]
-				q.idle = q.idle[:n-1]
-				return b
-			}
-			select {
-			case b = <-q.free:
-			case <-q.quit:
-				return nil
-			}
-		}
-		q.sock.ReleaseFirst(b.slots)
-		b.slots = 0
-		q.idle = append(q.idle, b)
+// pause lets frames come together. The thread itself sleeps: a goroutine that is
+// bound to its thread is dear to put aside.
+func pause() {
+	t := unix.NsecToTimespec(int64(xdpPause))
+	_ = unix.Nanosleep(&t, nil)
+}
+
+// sleep returns when there may be frames, when the bell rings, or when the time is
+// over (in milliseconds; -1 is never). It says whether the interface is well.
+func (q *xdpQueue) sleep(bell wakeup, timeout int) (rang, well bool) {
+	q.polls = [2]unix.PollFd{{Fd: int32(q.sock.FD()), Events: unix.POLLIN}, {Fd: int32(bell.fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(q.polls[:], timeout)
+	switch {
+	case q.polls[1].Revents != 0:
+		return true, true
+	case err == nil && n > 0 && q.polls[0].Revents&unix.POLLIN == 0:
+		time.Sleep(xdpDown)
+		return false, false
 	}
+	return false, true
+}
+
+// reclaim gives the kernel the chunks of all batches that came back.
+func (q *xdpQueue) reclaim() {
+	for {
+		select {
+		case b := <-q.free:
+			q.reuse(b)
+		default:
+			return
+		}
+	}
+}
+
+func (q *xdpQueue) reuse(b *xdpBatch) {
+	q.sock.ReleaseFirst(b.slots)
+	b.slots = 0
+	q.idle = append(q.idle, b)
+}
+
+// take returns a batch to fill, when there is one; nil at the end.
+func (q *xdpQueue) take() *xdpBatch {
+	q.reclaim()
+	if len(q.idle) == 0 {
+		select {
+		case b := <-q.free:
+			q.reuse(b)
+		case <-q.quit:
+			return nil
+		}
+	}
+	last := len(q.idle) - 1
+	b := q.idle[last]
+	q.idle = q.idle[:last]
+	return b
 }
 
 // fill makes frames of packets. AF_XDP has no time of arrival, so they get that of
@@ -156,7 +194,21 @@ func (q *xdpQueue) fill(b *xdpBatch, packets []xsk.Packet) {
 
 // open says whether there is a frame.
 func (q *xdpQueue) open() bool {
-	if q.cur == nil {
+	switch {
+	case q.cur != nil:
+	case q.done == nil:
+		if len(q.spent) > 0 {
+			return false // all there is, is borrowed
+		}
+		b := q.take()
+		n := q.sock.Receive(q.packets)
+		if n == 0 {
+			q.idle = append(q.idle, b)
+			return false
+		}
+		q.fill(b, q.packets[:n])
+		q.cur, q.at = b, 0
+	default:
 		select {
 		case q.cur = <-q.full:
 			q.at = 0
@@ -170,8 +222,8 @@ func (q *xdpQueue) open() bool {
 // head is the time of the next frame.
 func (q *xdpQueue) head() int64 { return q.cur.frames[q.at].Time }
 
-// take hands out frames of the batch at hand until one is younger than until.
-func (q *xdpQueue) take(dst []Frame, until int64) (n int) {
+// handOut hands out frames of the batch at hand until one is younger than until.
+func (q *xdpQueue) handOut(dst []Frame, until int64) (n int) {
 	left := q.cur.frames[q.at:]
 	for n < min(len(dst), len(left)) && left[n].Time <= until {
 		dst[n] = left[n]
