@@ -54,7 +54,7 @@ type Server struct {
 	New       func(via Via, peer net.Addr) (Application, error)
 
 	Patience time.Duration // for a message that is due; 0 = 10 s
-	Idle     time.Duration // for one that is not, while the traffic runs; 0 = as long as the TCP connection holds
+	Idle     time.Duration // for one that is not, while the traffic runs; 0 = as long as TCP's keep-alive finds the peer there
 	Limit    int           // conversations at a time; 0 = 256
 	MaxQPs   int           // of one conversation; 0 = 1024
 }
@@ -138,7 +138,9 @@ func (s *Server) Answer(stream Stream, peer net.Addr) error {
 	return garbage(first, "the first words of perftest, of a pingpong program or of rocescope")
 }
 
-// AnswerOverCM is the server's side of a conversation with perftest -R, over a queue pair that CM connected.
+// AnswerOverCM is the server's side of a conversation with perftest -R or -z, over a queue pair that CM connected: perftest's
+// first connection to its port. With -R the queue pairs that Open is told were connected by CM as well, by the connections
+// that followed the first (of UD, looked up by SIDR): there the PSNs of CM count. With -z they are new ones.
 func (s *Server) AnswerOverCM(stream Stream, peer net.Addr) error {
 	t := newTalk(stream, s.Patience)
 	return s.hold(ViaPerftest, peer, func(a Application) error { return s.answerPerftest(t, a, binaryKeys) })
