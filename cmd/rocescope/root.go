@@ -33,6 +33,9 @@ func commands(a *app) []group {
 			newCaptureCommand(a),
 			newDoctorCommand(a),
 		}},
+		{"Send traffic", []*cobra.Command{
+			newInjectCommand(a),
+		}},
 		{"The tables that everything reads", []*cobra.Command{
 			newFieldsCommand(a),
 			newOpcodesCommand(a),
@@ -291,6 +294,7 @@ func unknownCommand(parent *cobra.Command, name string) error {
 // numbers says what an option takes whose value is a number of the option parser's type.
 var numbers = map[string]string{
 	"int": "a whole number", "int64": "a whole number", "uint": "a whole number from 0 on", "uint64": "a whole number from 0 on",
+	"uint8": "a whole number from 0 to 255", "uint16": "a whole number from 0 to 65535", "uint32": "a whole number of 32 bits",
 	"float64": "a number",
 }
 

@@ -171,7 +171,7 @@ func (a *answers) verdict(q *answeredQP, p *dissect.Packet, at int64) {
 		a.n.NAKs[p.Syndrome.Value()]++
 		a.refused(q, p, at)
 	default:
-		a.n.Other++
+		a.n.Reserved++
 	}
 }
 

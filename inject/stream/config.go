@@ -111,13 +111,26 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// check finds what cannot be meant.
+// Check finds what cannot be meant. It does not ask for addresses, which may still have to be found.
+func (c *Config) Check() error {
+	whole := *c
+	whole.setDefaults()
+	return whole.check()
+}
+
+func (c *Config) checkAddresses() error {
+	src, dst := c.Outer.Src, c.Outer.Dst
+	switch {
+	case !src.IsValid() || !dst.IsValid():
+		return errors.New("a stream needs a source and a destination address")
+	case src.Is4() != dst.Is4():
+		return fmt.Errorf("source %v and destination %v are not of one kind: both IPv4 or both IPv6", src, dst)
+	}
+	return nil
+}
+
 func (c *Config) check() error {
 	switch {
-	case !c.Outer.Src.IsValid() || !c.Outer.Dst.IsValid():
-		return errors.New("a stream needs a source and a destination address")
-	case c.Outer.Src.Is4() != c.Outer.Dst.Is4():
-		return fmt.Errorf("source %v and destination %v are not of one kind: both IPv4 or both IPv6", c.Outer.Src, c.Outer.Dst)
 	case c.Outer.RoCEv1:
 		return errors.New("a stream is RoCE v2")
 	case !dissect.ValidMTU(c.MTU):

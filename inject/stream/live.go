@@ -81,9 +81,9 @@ func (s *Stream) Messages() (port.Messages, error) {
 }
 
 const (
-	// liveQuantum is how far apart calls to a generator are, at a rate: each costs some tens of microseconds.
-	liveQuantum = time.Millisecond
-	liveMost    = 1 << 14
+	// liveQuantum is how far apart calls to a generator are, at a rate: each may take more than a millisecond, whatever it sends.
+	liveQuantum = 5 * time.Millisecond
+	liveMost    = 1 << 17
 )
 
 // generate has a generator send what Messages described, and takes note of it.
@@ -96,7 +96,10 @@ func (w *sender) generate(g port.Generator) error {
 	}
 	chunk := c.Burst
 	if chunk == 0 {
-		chunk = min(liveMost, w.pacer.burst(float64(w.plan.longest), liveMost)*int(liveQuantum/paceQuantum))
+		chunk = w.pacer.burst(float64(w.plan.longest), liveMost)
+		if chunk > 1 { // one by one they are made without much ado
+			chunk = min(liveMost, chunk*int(liveQuantum/paceQuantum))
+		}
 	}
 	defer func() { w.account(m, sent) }()
 	for sent < total && !w.stream.halt.Load() {

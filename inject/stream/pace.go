@@ -97,7 +97,7 @@ func (p *pacer) ready(now int64) (wait time.Duration, ok bool) {
 	}
 	late := float64(now-p.start) - p.due
 	if late < 0 {
-		return time.Duration(-late), false
+		return time.Duration(-late) + 1, false // rounded up
 	}
 	if late > float64(mostDebt) {
 		p.due += late - float64(mostDebt)

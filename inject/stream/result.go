@@ -26,6 +26,7 @@ type Answers struct {
 	Timeouts    uint64 // of QPs whose window was closed
 	BadICRC     uint64 // and not looked at further
 	Requests    uint64 // from the other end
+	Reserved    uint64 // acknowledgements whose syndrome means nothing
 	Other       uint64 // frames that are for no QP of the stream
 }
 
@@ -202,6 +203,7 @@ func add(sum, s *port.Stats) {
 	sum.RecvBytes += s.RecvBytes
 	sum.RecvLost += s.RecvLost
 	sum.Outstanding += s.Outstanding
+	sum.LinkDropped = max(sum.LinkDropped, s.LinkDropped) // of the interface, not of the queue
 }
 
 // Progress is how a stream is going. It may be asked from anywhere while it runs.

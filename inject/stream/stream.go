@@ -31,7 +31,7 @@ type Stream struct {
 // New makes the plan of a stream.
 func New(c Config) (*Stream, error) {
 	c.setDefaults()
-	if err := c.check(); err != nil {
+	if err := errors.Join(c.checkAddresses(), c.check()); err != nil {
 		return nil, err
 	}
 	p, err := newPlan(c)
@@ -78,6 +78,9 @@ func (s *Stream) Expects() bool {
 	}
 	return false
 }
+
+// Looks reports, once Prepare was called, whether what comes back is looked at.
+func (s *Stream) Looks() bool { return s.looking }
 
 // Prepare divides the QPs over the ports. Run does it where it was not done before; to do it earlier is to know before
 // anything is sent that there is memory enough.
