@@ -87,7 +87,7 @@ func newLab(t testing.TB, o labOptions) *lab {
 	t.Helper()
 	l := &lab{t: t, now: start, latency: 2000}
 	for i := range l.sides {
-		near, far := port.Pair(port.MemoryOptions{Slots: 512, Clock: func() int64 { return l.now }})
+		near, far := port.Pair(port.MemoryOptions{Slots: 256, MaxFrame: 4096 + maxOverhead, Clock: func() int64 { return l.now }})
 		s := &side{wire: far, addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), mac: [6]byte{2, 0, 0, 0, 0, byte(i + 1)}}
 		if o.ipv6 {
 			s.addr = netip.MustParseAddr(fmt.Sprintf("2001:db8::%d", i+1))

@@ -37,7 +37,7 @@ const (
 func newRig(t testing.TB, typ dissect.Transport, change func(*QPInit, *Attr)) *rig {
 	t.Helper()
 	r := &rig{t: t, now: start}
-	near, far := port.Pair(port.MemoryOptions{Slots: 512, Clock: func() int64 { return r.now }})
+	near, far := port.Pair(port.MemoryOptions{Slots: 64, MaxFrame: 4096 + maxOverhead, Clock: func() int64 { return r.now }})
 	r.far = far
 	mac, peerMAC := [6]byte{2, 0, 0, 0, 0, 1}, [6]byte{2, 0, 0, 0, 0, 2}
 	own, peer := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
