@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -241,6 +242,22 @@ func turn(t testing.TB, a, b Port, slots []uint32, frames []Out, in []In) {
 	if got, err := b.Receive(in); got != n || err != nil {
 		t.Fatalf("received %d of %d, %v", got, n, err)
 	}
+}
+
+func ExamplePair() {
+	a, b := Pair(MemoryOptions{})
+
+	slots := make([]uint32, 1)
+	a.Take(slots)
+	n := copy(a.Room(slots[0]), "an Ethernet frame")
+	if err := a.Send([]Out{{Slot: slots[0], Len: int32(n)}}); err != nil {
+		fmt.Println(err)
+	}
+
+	in := make([]In, 8)
+	n, err := b.Receive(in)
+	fmt.Printf("%d: %s %v\n", n, in[0].Data, err)
+	// Output: 1: an Ethernet frame <nil>
 }
 
 func BenchmarkMemory(bench *testing.B) {

@@ -30,8 +30,7 @@ type Pipe struct {
 	counts counts
 	now    atomic.Int64
 	child  *exec.Cmd
-	input  io.Closer // ours, nil if it is not to be closed
-	output io.Closer
+	output io.Closer // to the child
 	closed atomic.Bool
 	theirs atomic.Int64 // longest frame that the core takes
 
@@ -79,7 +78,7 @@ func OpenPipe(o Options) (*Pipe, error) {
 		return nil, failed(o.Command[0], "start the simulation", err, "")
 	}
 	p := NewPipe(from, to, o)
-	p.child, p.input, p.output = cmd, from, to
+	p.child, p.output = cmd, to
 	return p, nil
 }
 
@@ -317,20 +316,22 @@ func (p *Pipe) Close() error {
 	if p.closed.Swap(true) {
 		return nil
 	}
+	if p.child != nil { // it may hang, and then not even read that it is over
+		last := pipeLast
+		if p.patience > 0 {
+			last = min(last, p.patience)
+		}
+		defer time.AfterFunc(last, func() { p.child.Process.Kill() }).Stop()
+	}
 	p.mu.Lock()
 	err := writeMessage(p.w, &p.scratch, PipeEnd, uint64(p.now.Load()), nil)
 	if err == nil {
 		err = p.w.Flush()
 	}
 	p.mu.Unlock()
-	if p.output != nil {
-		p.output.Close()
-	}
 	if p.child != nil {
-		kill := time.AfterFunc(pipeLast, func() { p.child.Process.Kill() })
-		err = p.child.Wait()
-		kill.Stop()
-		if err != nil {
+		p.output.Close()
+		if err := p.child.Wait(); err != nil {
 			return failed(p.child.Path, "simulate", err, "")
 		}
 		return nil

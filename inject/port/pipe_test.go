@@ -264,16 +264,18 @@ func TestPipeStartsASimulation(t *testing.T) {
 		os.Exit(0)
 	case "fail":
 		os.Exit(7)
+	case "hang":
+		time.Sleep(time.Hour)
 	}
-	start := func(core string) *Pipe {
+	start := func(core string, patience time.Duration) *Pipe {
 		t.Setenv("ROCESCOPE_TEST_CORE", core)
-		p, err := OpenPipe(Options{Command: []string{os.Args[0], "-test.run=^TestPipeStartsASimulation$"}})
+		p, err := OpenPipe(Options{Command: []string{os.Args[0], "-test.run=^TestPipeStartsASimulation$"}, Patience: patience})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return p
 	}
-	p := start("echo")
+	p := start("echo", 0)
 	in := make([]In, 1)
 	sendNumbered(t, p, 5, 6, 1500)
 	if err := p.Wait(time.Second); err != nil {
@@ -285,11 +287,18 @@ func TestPipeStartsASimulation(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}
-	p = start("fail")
+	p = start("fail", 0)
 	if err := p.Wait(time.Second); !errors.Is(err, ErrGone) {
 		t.Errorf("a simulation that fails: %v", err)
 	}
 	if err := p.Close(); err == nil || !strings.Contains(err.Error(), "exit status 7") {
+		t.Errorf("close: %v", err)
+	}
+	p = start("hang", 50*time.Millisecond)
+	if err := p.Wait(time.Second); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a simulation that hangs: %v", err)
+	}
+	if err := p.Close(); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("close: %v", err)
 	}
 	if _, err := OpenPipe(Options{Command: []string{"/nonexistent/core"}}); !errors.Is(err, os.ErrNotExist) {
