@@ -21,7 +21,7 @@ type Sink struct {
 // Options set a tracker's bounds. The zero value is good.
 type Options struct {
 	Sink           Sink
-	MaxConnections int // beyond it the longest idle are evicted; 0 = 4 Mi
+	MaxConnections int // beyond it the longest idle are evicted; 0 = 4 Mi, at most 7 Mi
 	MaxFindings    int // distinct findings kept; 0 = 64 Ki
 	MaxDetails     int // connections with details; 0 = 256, -1 = none
 
@@ -89,17 +89,22 @@ const touchFrom = 2048
 type lookup struct {
 	key   streamKey
 	hash  uint64
-	guess streamRef // the first slot of its hash
+	guess streamRef // most probably its stream
 	ok    bool
 }
 
 const chunkBits = 10
+
+// mostConnections leaves a part of what a streamRef can name to those that are
+// held while their other side is looked for, which come on top.
+const mostConnections = 7 << 20
 
 // New returns a tracker.
 func New(opt Options) *Tracker {
 	if opt.MaxConnections == 0 {
 		opt.MaxConnections = 4 << 20
 	}
+	opt.MaxConnections = min(opt.MaxConnections, mostConnections)
 	if opt.MaxFindings == 0 {
 		opt.MaxFindings = 64 << 10
 	}
@@ -155,32 +160,40 @@ func (t *Tracker) prepare(p *dissect.Packet, l *lookup) {
 }
 
 // touch brings what the packets of a batch need into the cache: index slots,
-// connections, open messages, one kind after the other, so that the waits of
-// all packets overlap. It may look at the wrong connection where the index has
-// collisions. What it reads goes into a field, lest the compiler leave it out.
+// connections, open messages and counters, one kind after the other, so that the
+// waits of all packets overlap. It may look at the wrong connection where hashes
+// are much alike. What it reads goes into a field, lest the compiler leave it out.
 func (t *Tracker) touch(batch []lookup) {
 	mask, sum := uint64(len(t.idx.slots)-1), uint64(0)
 	for i := range batch {
 		if l := &batch[i]; l.ok {
-			l.guess = t.idx.slots[l.hash&mask]
-		} else {
-			l.guess = 0
+			sum += uint64(t.idx.slots[l.hash&mask])
 		}
 	}
 	for i := range batch {
-		if r := batch[i].guess; r > deletedRef {
-			c := t.conn(r.slot())
+		l := &batch[i]
+		if l.guess = 0; l.ok {
+			l.guess = t.idx.guess(l.hash)
+		}
+		if l.guess != 0 {
+			c := t.conn(l.guess.slot())
 			sum += uint64(c.flags) + uint64(c.half[0].next) + uint64(c.half[1].next) + c.stream[0].packets + c.stream[1].packets + c.firstNum
 		}
 	}
 	for i := range batch {
-		if r := batch[i].guess; r > deletedRef {
-			c := t.conn(r.slot())
-			for d := range c.half {
-				if h := &c.half[d]; h.head != 0 {
-					f, g := &t.open[h.head], &t.open[h.tail]
-					sum += f.Seen + uint64(f.end) + g.Seen + uint64(g.end)
-				}
+		r := batch[i].guess
+		if r == 0 {
+			continue
+		}
+		c := t.conn(r.slot())
+		for d := range c.half {
+			h := &c.half[d]
+			if h.head != 0 {
+				f, g := &t.open[h.head], &t.open[h.tail]
+				sum += f.Seen + uint64(f.end) + g.Seen + uint64(g.end)
+			}
+			if h.others != 0 {
+				sum += t.others[h.others].bytes
 			}
 		}
 	}
