@@ -119,6 +119,7 @@ func (p *perftestServer) key(b []byte) error {
 	if err != nil {
 		return err
 	}
+	p.numbers = 0 // with -a there are results of each size
 	remote.complete(p.s.Transport, p.mtu)
 	i := slices.IndexFunc(p.pairs, func(q pair) bool { return q.remote.QPN == remote.QPN })
 	switch {

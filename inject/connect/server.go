@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/rocescope/rocescope/dissect"
@@ -59,6 +60,9 @@ type Server struct {
 	MaxQPs   int           // of one conversation; 0 = 1024
 }
 
+// shortage is how long to wait where the system has no room for a connection.
+const shortage = 50 * time.Millisecond
+
 // Serve answers who connects, until the listener is closed. Beyond the limit connections are closed at once.
 func (s *Server) Serve(l net.Listener) error {
 	free := make(chan struct{}, cmp.Or(s.Limit, 256))
@@ -69,11 +73,10 @@ func (s *Server) Serve(l net.Listener) error {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return nil
+		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.ENOMEM):
+			time.Sleep(shortage) // others use up what there is; it need not be the end
+			continue
 		case err != nil:
-			var passing net.Error
-			if errors.As(err, &passing) && passing.Timeout() {
-				continue
-			}
 			return fmt.Errorf("accept a connection on %v: %w", l.Addr(), err)
 		}
 		select {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -291,6 +292,49 @@ func TestServerMaxQPs(t *testing.T) {
 	if err := s.Answer(&script{pieces: []string{says}}, nil); err == nil || !strings.Contains(err.Error(), "2 queue pairs already") || len(app.remotes) != 2 {
 		t.Errorf("%v after %d", err, len(app.remotes))
 	}
+}
+
+// TestServerAllSizes: with -a -b there are "ready" and results of each size.
+func TestServerAllSizes(t *testing.T) {
+	app := &testApp{}
+	s := Server{New: func(Via, net.Addr) (Application, error) { return app, nil }}
+	key := string(appendKey(nil, &Parameters{Address: addrA, QPN: 0x11}))
+	says := "6.06" + strings.Repeat("\x00", 12) + "\x00\x00\x10\x00" + "\x00\x00\x00\x40" + "3\x00" + key + key + key
+	for size := range byte(23) {
+		says += key + key + strings.Repeat("\x00\x00\x00\x00\x00\x00\x00"+string(rune(size)), 5)
+	}
+	stream := &script{pieces: []string{says + key + doneText}}
+	must(t, s.Answer(stream, nil))
+	if app.told.Size != 22 || len(app.ready) != 2+2*23+1 || !strings.HasSuffix(stream.heard.String(), doneText) {
+		t.Errorf("told %+v, ready %d", app.told, len(app.ready))
+	}
+}
+
+// shortListener has no room for the first connections.
+type shortListener struct {
+	net.Listener
+	short int
+}
+
+func (l *shortListener) Accept() (net.Conn, error) {
+	if l.short > 0 {
+		l.short--
+		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	return l.Listener.Accept()
+}
+
+func TestServerOutlivesShortage(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	s := Server{New: func(Via, net.Addr) (Application, error) { return &testApp{}, nil }}
+	done := make(chan error)
+	go func() { done <- s.Serve(&shortListener{l, 2}) }()
+	x := NewExchange(dial(t, l.Addr().String()), 0)
+	_, err = x.Offer(ownQPs(1))
+	must(t, err)
+	l.Close()
+	must(t, <-done)
 }
 
 func TestClientsAgainstGarbage(t *testing.T) {
