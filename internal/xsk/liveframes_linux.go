@@ -143,7 +143,7 @@ func (l *LiveFrames) Prime() error {
 	if l.closed {
 		return l.fail(ErrClosed, nil, "")
 	}
-	if err := l.set(stateLeft, 0); err != nil {
+	if err := l.until(0); err != nil {
 		return err
 	}
 	err := l.run(1)
@@ -163,8 +163,12 @@ func (l *LiveFrames) Prime() error {
 	return failure("make live frames for", l.options.Interface, err, "CAP_BPF", "CAP_NET_ADMIN")
 }
 
-// runLength is how many frames one system call makes: few enough to come back every few milliseconds.
-const runLength = 16384
+// The kernel patches itself before and after a call that makes more than one frame, so that the program is called directly.
+// That takes up to a millisecond and a half in a virtual machine.
+const (
+	runLength = 1 << 17 // frames of one call: so many that this hardly shows, and so few that it is back after some ten milliseconds
+	runSingly = 32      // frames that cost less one by one
+)
 
 // Run sends the next n frames, and returns how many the interface was given. Frames that it then drops, because the far end is
 // too slow, count as sent: only its own counters tell.
@@ -179,7 +183,10 @@ func (l *LiveFrames) Run(n int) (sent int, err error) {
 	for sent < n {
 		// The program counts: a run that a signal ends early begins again, and must not send anything twice.
 		todo := min(n-sent, runLength)
-		if err := l.set(stateLeft, uint64(todo)); err != nil {
+		if n <= runSingly {
+			todo = 1
+		}
+		if err := l.until(before.Sent + uint64(sent+todo)); err != nil {
 			return sent, err
 		}
 		failed := l.run(todo)
@@ -205,10 +212,11 @@ func (l *LiveFrames) fail(kind, err error, hint string) error {
 	return &Error{Op: "send live frames through", Where: l.options.Interface, Kind: kind, Err: err, Hint: hint}
 }
 
-func (l *LiveFrames) set(at int, v uint64) error {
+// until has the program stop when it has sent so many frames.
+func (l *LiveFrames) until(sent uint64) error {
 	var b [8]byte
-	binary.NativeEndian.PutUint64(b[:], v)
-	if _, err := l.state.WriteAt(b[:], int64(at)); err != nil {
+	binary.NativeEndian.PutUint64(b[:], sent)
+	if _, err := l.state.WriteAt(b[:], stateUntil); err != nil {
 		return l.fail(nil, err, "")
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -20,6 +21,7 @@ type liveCase struct {
 	name    string
 	opcodes []dissect.Opcode // first, middle, last, or only
 	sizes   []int            // of their payloads
+	span    uint64           // of the region, if not some messages
 	ipv6    bool
 	vlans   []uint16
 	o       LiveOptions
@@ -29,6 +31,8 @@ type liveCase struct {
 var liveCases = []liveCase{
 	{name: "WRITE only", opcodes: []dissect.Opcode{0x0A}, sizes: []int{1024}},
 	{name: "WRITE only, IPv6, VLAN", opcodes: []dissect.Opcode{0x0A}, sizes: []int{61}, ipv6: true, vlans: []uint16{0x6007}},
+	{name: "WRITE only, without end", opcodes: []dissect.Opcode{0x0A}, sizes: []int{4}, span: 1 << 63},
+	{name: "WRITE only, one place", opcodes: []dissect.Opcode{0x0A}, sizes: []int{4}, span: 0x10_0000 + 4096},
 	{name: "WRITE only, random", opcodes: []dissect.Opcode{0x0A}, sizes: []int{64}, o: LiveOptions{RandomVA: true, AckEvery: 3}},
 	{name: "SEND only", opcodes: []dissect.Opcode{0x04}, sizes: []int{2}, o: LiveOptions{AckEvery: 4}},
 	{name: "READ request", opcodes: []dissect.Opcode{0x0C}, sizes: []int{0}, o: LiveOptions{PSNStep: 4}},
@@ -117,8 +121,11 @@ func (c *liveCase) options(t testing.TB, qps int) LiveOptions {
 	}
 	for q := range qps {
 		qp := LiveQP{PSN: 0xFFFFFE - uint32(3*q), VA: 0x7F00_0000_0000 + uint64(q)<<33, VAStep: 0x10_0000 + 4096, VASpan: 0x60_0000, Seed: 1<<63 + uint64(q)}
-		if o.RandomVA {
+		switch {
+		case o.RandomVA:
 			qp.VAStep, qp.VASpan = 64, 1<<30+1
+		case c.span > 0:
+			qp.VASpan = c.span
 		}
 		for kind := range c.opcodes {
 			qp.Frames = append(qp.Frames, c.frame(t, kind, q, 0x123456+uint32(q), 0xDEADBEEF01020304^uint64(q)<<40, 0xABCDEF01, q%2 == 0 && o.AckEvery > 0))
@@ -206,7 +213,7 @@ func TestLiveProgramAgainstGo(t *testing.T) {
 				out := make([]byte, len(page)+64)
 				for i := range 200 {
 					want := m.next(t)
-					if err := l.set(stateLeft, 1); err != nil {
+					if err := l.until(uint64(i + 1)); err != nil {
 						t.Fatal(err)
 					}
 					run := ebpf.RunOptions{Data: page, DataOut: out, Repeat: 1}
@@ -261,7 +268,7 @@ func TestLiveFrames(t *testing.T) {
 			}
 			defer l.Close()
 			m := newLiveModel(&c, o)
-			for _, n := range []int{1, 63, 1000, 2000} {
+			for _, n := range []int{1, runSingly, 63, 1000, 2000} {
 				sent, err := l.Run(n)
 				if sent != n || err != nil {
 					t.Fatal(sent, err)
@@ -305,6 +312,27 @@ func TestLivePlan(t *testing.T) {
 	}
 }
 
+func TestLiveChangingBytes(t *testing.T) {
+	for _, c := range []struct {
+		q      LiveQP
+		random bool
+		want   int
+	}{
+		{q: LiveQP{VA: 0x7FFF_FFFF_FF00, VAStep: 16, VASpan: 256}, want: 1},
+		{q: LiveQP{VA: 0x7FFF_FFFF_FF00, VAStep: 16, VASpan: 272}, want: 6}, // from 7FFF… to 8000…
+		{q: LiveQP{VA: 0x10_0000_0000, VAStep: 1 << 16, VASpan: 1 << 32}, want: 4},
+		{q: LiveQP{VA: 5, VAStep: 0, VASpan: 1 << 32}, want: 0},
+		{q: LiveQP{VA: 5, VAStep: 64, VASpan: 64}, want: 0},
+		{q: LiveQP{VA: 1 << 63, VAStep: 64, VASpan: 1 << 63}, want: 8},
+		{q: LiveQP{VA: 1<<63 + 1<<62, VAStep: 64, VASpan: 1 << 63}, want: 8}, // beyond the end
+		{q: LiveQP{VA: 0, VAStep: 64, VASpan: 1<<10 + 1}, random: true, want: 3},
+	} {
+		if got := c.q.changing(c.random); got != c.want {
+			t.Errorf("%+v: %d bytes, not %d", c.q, got, c.want)
+		}
+	}
+}
+
 // TestLiveRefusals: what cannot be done is refused before anything is sent.
 func TestLiveRefusals(t *testing.T) {
 	newWire(t, 1500, 1)
@@ -317,7 +345,7 @@ func TestLiveRefusals(t *testing.T) {
 		t.Log(err)
 	}
 	newSink(t, right)
-	segmented := liveCases[8]
+	segmented := liveCases[slices.IndexFunc(liveCases, func(c liveCase) bool { return c.name == "WRITE of 5" })]
 	for _, c := range []struct {
 		name   string
 		kind   error

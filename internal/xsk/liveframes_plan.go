@@ -20,6 +20,7 @@ type livePlan struct {
 	tables  []byte // of all kinds, for the program to look into
 	state   []byte // what the program counts with: its header, then a record for each queue pair
 	record  int    // its length
+	vaBytes int    // how many of an address's bytes ever change
 }
 
 type liveKind struct {
@@ -41,7 +42,7 @@ type livePatch struct {
 
 // The state's header and records, as offsets.
 const (
-	stateLeft   = 0 // frames to make until Run returns
+	stateUntil  = 0 // how many frames are to have been sent when Run returns
 	stateNext   = 8 // offset of the record that is next
 	stateSent   = 16
 	stateGone   = 24
@@ -88,6 +89,9 @@ func planLive(o *LiveOptions) (*livePlan, error) {
 	p.page = make([]byte, length)
 	for i := len(p.kinds) - 1; i >= 0; i-- {
 		copy(p.page[p.kinds[i].skip:], o.QPs[0].Frames[i])
+	}
+	for i := range o.QPs {
+		p.vaBytes = max(p.vaBytes, o.QPs[i].changing(o.RandomVA))
 	}
 	differs := p.differences()
 	p.record = recordFixed
@@ -203,6 +207,9 @@ func (p *livePlan) fill(record []byte, q *LiveQP) {
 		for b := range 8 {
 			if k.VA > 0 {
 				crc ^= k.weigh(k.VA+b, frame[k.VA+b])
+				if b < 8-p.vaBytes {
+					crc ^= k.weigh(k.VA+b, byte(q.VA>>(56-8*b)))
+				}
 			}
 			if k.Number > 0 && b < 4 {
 				crc ^= k.weigh(k.Number+b, frame[k.Number+b])
@@ -216,6 +223,24 @@ func (p *livePlan) fill(record []byte, q *LiveQP) {
 			}
 		}
 	}
+}
+
+// changing is how many of an address's bytes, from the last, differ between messages.
+func (q *LiveQP) changing(random bool) (n int) {
+	last := q.VA
+	switch {
+	case random:
+		last += (q.VASpan - 1) * q.VAStep
+	case q.VAStep > 0:
+		last += q.VASpan - q.VAStep
+	}
+	if last < q.VA {
+		return 8
+	}
+	for n < 8 && q.VA>>(8*n) != last>>(8*n) {
+		n++
+	}
+	return n
 }
 
 // weigh is what a byte there adds to the ICRC.

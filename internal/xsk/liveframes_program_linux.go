@@ -48,8 +48,9 @@ func assembleLive(p *livePlan, device, state, tables int) asm.Instructions {
 
 	op(asm.Mov.Reg(ctx, asm.R1),
 		asm.LoadMapValue(record, state, 0),
-		asm.LoadMem(asm.R2, record, stateLeft, asm.DWord),
-		asm.JEq.Imm(asm.R2, 0, "drop"))
+		asm.LoadMem(asm.R2, record, stateUntil, asm.DWord),
+		asm.LoadMem(asm.R3, record, stateSent, asm.DWord),
+		asm.JGE.Reg(asm.R3, asm.R2, "drop"))
 	op(asm.LoadMapPtr(asm.R1, device),
 		asm.Mov.Imm(asm.R2, 0),
 		asm.Mov.Imm(asm.R3, xdpDrop), // where the interface is gone
@@ -68,7 +69,7 @@ func assembleLive(p *livePlan, device, state, tables int) asm.Instructions {
 		mark = fmt.Sprintf("kind%d", i)
 		p.assembleKind(i, op, tables)
 		if i == last {
-			nextMessage(o, op)
+			p.nextMessage(op)
 		} else {
 			op(asm.LoadMem(asm.R1, record, recordSegment, asm.Word),
 				asm.Add.Imm(asm.R1, 1),
@@ -87,11 +88,7 @@ func assembleLive(p *livePlan, device, state, tables int) asm.Instructions {
 	op(asm.StoreMem(asm.R1, stateNext, asm.R2, asm.Word))
 	mark = "sent"
 	count(stateSent)
-	op(asm.LoadMem(asm.R2, asm.R1, stateLeft, asm.DWord),
-		asm.Sub.Imm(asm.R2, 1),
-		asm.StoreMem(asm.R1, stateLeft, asm.R2, asm.DWord),
-		asm.Mov.Imm(asm.R0, xdpRedirect),
-		asm.Return())
+	op(asm.Mov.Imm(asm.R0, xdpRedirect), asm.Return())
 
 	mark = "gone"
 	count(stateGone)
@@ -149,10 +146,9 @@ func (p *livePlan) assembleKind(i int, op func(...asm.Instruction), tables int) 
 				op(asm.RSh.Imm(asm.R3, int32(8*b-2)))
 			}
 			op(asm.And.Imm(asm.R3, 0xFF<<2),
-				asm.Mov.Reg(asm.R4, asm.R5),
-				asm.Add.Reg(asm.R4, asm.R3),
-				asm.LoadMem(asm.R4, asm.R4, int16(table+b*tableSize), asm.Word),
-				asm.Xor.Reg(crc, asm.R4))
+				asm.Add.Reg(asm.R3, asm.R5),
+				asm.LoadMem(asm.R3, asm.R3, int16(table+b*tableSize), asm.Word),
+				asm.Xor.Reg(crc, asm.R3))
 		}
 	}
 	op(asm.LoadMem(asm.R1, record, recordPSN, asm.Word))
@@ -190,7 +186,7 @@ func (p *livePlan) assembleKind(i int, op func(...asm.Instruction), tables int) 
 			asm.Mov.Reg(asm.R2, asm.R1),
 			asm.HostTo(asm.BE, asm.R2, asm.DWord),
 			asm.StoreMem(frame, int16(k.VA), asm.R2, asm.DWord))
-		weigh(asm.R1, 8, tableVA)
+		weigh(asm.R1, p.vaBytes, tableVA)
 	}
 	if k.Number > 0 {
 		op(asm.LoadMem(asm.R1, record, recordNumber, asm.DWord),
@@ -225,12 +221,17 @@ func randomOffset(op func(...asm.Instruction)) {
 }
 
 // nextMessage moves the record on behind a message's last frame.
-func nextMessage(o *LiveOptions, op func(...asm.Instruction)) {
+func (p *livePlan) nextMessage(op func(...asm.Instruction)) {
 	const record = asm.R7
-	op(asm.Mov.Imm(asm.R1, 0), asm.StoreMem(record, recordSegment, asm.R1, asm.Word),
-		asm.LoadMem(asm.R1, record, recordNumber, asm.DWord),
-		asm.Add.Imm(asm.R1, 1),
-		asm.StoreMem(record, recordNumber, asm.R1, asm.DWord))
+	o := p.options
+	if len(p.kinds) > 1 {
+		op(asm.Mov.Imm(asm.R1, 0), asm.StoreMem(record, recordSegment, asm.R1, asm.Word))
+	}
+	if o.RandomVA || p.kinds[len(p.kinds)-1].Number > 0 {
+		op(asm.LoadMem(asm.R1, record, recordNumber, asm.DWord),
+			asm.Add.Imm(asm.R1, 1),
+			asm.StoreMem(record, recordNumber, asm.R1, asm.DWord))
+	}
 	if o.Kinds[0].VA == 0 || o.RandomVA {
 		return
 	}
