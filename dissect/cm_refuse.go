@@ -78,8 +78,13 @@ const (
 	RejNoQP             RejReason = 1
 	RejNoResources      RejReason = 3
 	RejTimeout          RejReason = 4
+	RejUnsupported      RejReason = 5
+	RejInvalidCommID    RejReason = 6
 	RejInvalidServiceID RejReason = 8
+	RejInvalidTransport RejReason = 9
 	RejStaleConnection  RejReason = 10
+	RejInvalidGID       RejReason = 12
+	RejInvalidMTU       RejReason = 26
 	RejConsumer         RejReason = 28
 )
 

@@ -177,7 +177,7 @@ func (m *CM) handleREP(in inbound, data []byte) {
 	c := m.find(in)
 	switch {
 	case c == nil:
-		m.reject(&m.mirror, in.TransactionID, rep.RemoteCommID(), rep.LocalCommID(), aboutREP, rejInvalidCommID, nil, nil)
+		m.reject(&m.mirror, in.TransactionID, rep.RemoteCommID(), rep.LocalCommID(), aboutREP, dissect.RejInvalidCommID, nil, nil)
 		return
 	case c.active && c.state == StateEstablished && rep.LocalCommID() == c.remoteID: // the RTU was lost
 		m.stats.Duplicates++
@@ -207,15 +207,6 @@ func (m *CM) handleREP(in inbound, data []byte) {
 	m.table.at(c, m.now+int64(m.cfg.AcceptTime))
 	m.event(c, EventResponse, rep.Private())
 }
-
-// The reasons that dissect does not name for code.
-const (
-	rejUnsupported      dissect.RejReason = 5
-	rejInvalidCommID    dissect.RejReason = 6
-	rejInvalidTransport dissect.RejReason = 9
-	rejInvalidGID       dissect.RejReason = 12
-	rejInvalidMTU       dissect.RejReason = 26
-)
 
 func validQPN(qpn uint32) bool { return qpn > 1 && qpn < max24 }
 

@@ -60,13 +60,13 @@ func (m *CM) judgeREQ(in inbound, req dissect.CMREQ) dissect.RejReason {
 	case !listening || answer != nil:
 		return dissect.RejInvalidServiceID
 	case !known || transport != dissect.RC && transport != dissect.UC:
-		return rejInvalidTransport
+		return dissect.RejInvalidTransport
 	case !validQPN(req.LocalQPN()), h != nil && (h.MajorVersion() != 0 || h.IPVersion() != 4 && h.IPVersion() != 6):
-		return rejUnsupported
+		return dissect.RejUnsupported
 	case dissect.MTUBytes(req.MTU()) == 0:
-		return rejInvalidMTU
+		return dissect.RejInvalidMTU
 	case !path.RemoteGID().IsZero() && path.RemoteGID() != in.to, !path.LocalGID().IsZero() && path.LocalGID() != in.from:
-		return rejInvalidGID
+		return dissect.RejInvalidGID
 	}
 	return 0
 }

@@ -473,16 +473,16 @@ func TestCMRefusesNonsense(t *testing.T) {
 		want   dissect.RejReason
 	}{
 		{"no service", func(m dissect.CMREQ) { m.SetServiceID(7) }, dissect.RejInvalidServiceID},
-		{"RD", func(m dissect.CMREQ) { m.SetServiceType(2) }, rejInvalidTransport},
-		{"XRC", func(m dissect.CMREQ) { m.SetServiceType(3); m.SetExtendedTransport(1) }, rejInvalidTransport},
-		{"unknown transport", func(m dissect.CMREQ) { m.SetServiceType(3); m.SetExtendedTransport(6) }, rejInvalidTransport},
-		{"QP 1", func(m dissect.CMREQ) { m.SetLocalQPN(1) }, rejUnsupported},
-		{"multicast QP", func(m dissect.CMREQ) { m.SetLocalQPN(0xFFFFFF) }, rejUnsupported},
-		{"MTU 0", func(m dissect.CMREQ) { m.SetMTU(0) }, rejInvalidMTU},
-		{"MTU 6", func(m dissect.CMREQ) { m.SetMTU(6) }, rejInvalidMTU},
-		{"IP version 5", func(m dissect.CMREQ) { m.IPCM().SetIPVersion(5) }, rejUnsupported},
-		{"another's GID", func(m dissect.CMREQ) { m.Primary().SetRemoteGID(dissect.AddrFrom(addrA)) }, rejInvalidGID},
-		{"in another's name", func(m dissect.CMREQ) { m.Primary().SetLocalGID(dissect.AddrFrom(addrB)) }, rejInvalidGID},
+		{"RD", func(m dissect.CMREQ) { m.SetServiceType(2) }, dissect.RejInvalidTransport},
+		{"XRC", func(m dissect.CMREQ) { m.SetServiceType(3); m.SetExtendedTransport(1) }, dissect.RejInvalidTransport},
+		{"unknown transport", func(m dissect.CMREQ) { m.SetServiceType(3); m.SetExtendedTransport(6) }, dissect.RejInvalidTransport},
+		{"QP 1", func(m dissect.CMREQ) { m.SetLocalQPN(1) }, dissect.RejUnsupported},
+		{"multicast QP", func(m dissect.CMREQ) { m.SetLocalQPN(0xFFFFFF) }, dissect.RejUnsupported},
+		{"MTU 0", func(m dissect.CMREQ) { m.SetMTU(0) }, dissect.RejInvalidMTU},
+		{"MTU 6", func(m dissect.CMREQ) { m.SetMTU(6) }, dissect.RejInvalidMTU},
+		{"IP version 5", func(m dissect.CMREQ) { m.IPCM().SetIPVersion(5) }, dissect.RejUnsupported},
+		{"another's GID", func(m dissect.CMREQ) { m.Primary().SetRemoteGID(dissect.AddrFrom(addrA)) }, dissect.RejInvalidGID},
+		{"in another's name", func(m dissect.CMREQ) { m.Primary().SetLocalGID(dissect.AddrFrom(addrB)) }, dissect.RejInvalidGID},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, b := newHost(t, nil), newHost(t, nil)
