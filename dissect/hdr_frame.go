@@ -13,6 +13,9 @@ var frameFields = []Field{
 	{Name: "frame.len", Text: "Length on the wire", Layer: LayerFrame, Kind: Dec, Get: func(p *Packet, _ []byte) (uint64, bool) { return uint64(p.WireLen), true }},
 	{Name: "frame.cap_len", Text: "Length captured", Layer: LayerFrame, Kind: Dec, Get: func(p *Packet, _ []byte) (uint64, bool) { return uint64(p.CapLen), true }},
 	{Name: "frame.interface_id", Text: "Interface", Layer: LayerFrame, Kind: Dec, Get: func(p *Packet, _ []byte) (uint64, bool) { return uint64(p.Iface), true }},
+	{Name: "frame.packet_flags_direction", Text: "Direction (1 in, 2 out)", Layer: LayerFrame, Kind: Hex, Digits: 8, Get: func(p *Packet, _ []byte) (uint64, bool) {
+		return uint64(p.Direction), p.Direction != 0
+	}},
 	{Name: "frame.problem", Text: "Problem", Layer: LayerFrame, Kind: Text, Values: problemName, Get: func(p *Packet, _ []byte) (uint64, bool) {
 		if len(p.Problems()) == 0 {
 			return 0, false

@@ -100,6 +100,8 @@ type Packet struct {
 	Link    LinkType
 	Iface   uint16
 	NoTime  bool // the capture has no time for the frame: Time is then that of the frame before
+	// Direction is 1 for a frame that the capturing host received, 2 for one that it sent, 0 where nothing says.
+	Direction uint8
 
 	Proto    Protocol
 	ICRC     ICRCStatus

@@ -321,9 +321,9 @@ func (s *session) table() string {
 	}
 	row(0, l.Seen, "packets passed the filter")
 	row(2, l.RingDropped, "lost: the kernel's ring was full (-B makes it larger)")
-	if len(l.Rings) > 1 {
-		for i, r := range l.Rings {
-			row(4, r.Dropped, fmt.Sprintf("of these in ring %d, which had %s", i, report.Count(r.Seen)))
+	for i, r := range l.Rings {
+		if len(l.Rings) > 1 && r.Dropped > 0 {
+			row(4, r.Dropped, fmt.Sprintf("of these in ring %d, of its %s", i, report.Count(r.Seen)))
 		}
 	}
 	unwanted := l.Waiting

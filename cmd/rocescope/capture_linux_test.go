@@ -221,6 +221,33 @@ func TestCaptureUntilCtrlC(t *testing.T) {
 	}
 }
 
+// TestCaptureDirections tells what came in from what went out, as tshark reads it too.
+func TestCaptureDirections(t *testing.T) {
+	lab := testkit.NewLab(t, testkit.LabOptions{})
+	file := filepath.Join(t.TempDir(), "a.pcapng")
+	p := startIn(t, lab.B, "capture", "-i", lab.B.Iface, "-w", file, "-c", "5")
+	sent := writes(5)
+	lab.A.NewSender().Send(sent[:3])
+	lab.B.NewSender().Send(sent[3:])
+	p.expect(exitOK)
+	shown := launchIn(t, lab.B, "show", file, "-e", "frame.packet_flags_direction")
+	shown.expect(exitOK)
+	want := []string{"0x00000001", "0x00000001", "0x00000001", "0x00000002", "0x00000002"}
+	if got := strings.Fields(shown.stdout.String()); !slices.Equal(got, want) {
+		t.Errorf("rocescope says %q, want %q", got, want)
+	}
+	for i, row := range testkit.FindTshark(t).Fields(t, file, "frame.packet_flags_direction") {
+		if row[0] != want[i] {
+			t.Errorf("packet %d: tshark says %s, want %s", i+1, row[0], want[i])
+		}
+	}
+	only := launchIn(t, lab.B, "show", file, "-Y", "frame.packet_flags_direction == 2", "-e", "frame.number")
+	only.expect(exitOK)
+	if got := strings.Fields(only.stdout.String()); !slices.Equal(got, []string{"4", "5"}) {
+		t.Errorf("sent ones are %q", got)
+	}
+}
+
 func TestCaptureLimits(t *testing.T) {
 	lab := testkit.NewLab(t, testkit.LabOptions{})
 	sent := writes(500)

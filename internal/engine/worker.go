@@ -38,7 +38,7 @@ func (w *worker) decode() error {
 	for i := range pt.frames {
 		f, p := &pt.frames[i], &pt.packets[i]
 		p.Number, p.Time, p.Base, p.Prev, p.Iface = pt.first+uint64(i), f.Time, base, prev, uint16(f.Iface)
-		p.NoTime = !f.HasTime
+		p.NoTime, p.Direction = !f.HasTime, uint8(f.Direction)
 		prev = f.Time
 		w.decoder.Decode(f.Link, f.Data, f.WireLen, p)
 		pt.data[i] = f.Data
