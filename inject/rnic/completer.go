@@ -20,7 +20,7 @@ func (q *QP) response(a *arrival) {
 	if p.Has(dissect.LayerAETH) && q.tuning.Credits && p.Syndrome.Kind() == dissect.KindACK {
 		q.takeCredits(p)
 	}
-	if !p.PSN.In(r.una, r.max.Sub(r.una)) {
+	if !p.PSN.In(r.una, r.outstanding()) {
 		if p.PSN.Before(r.una) { // IGNORE, but for its credits
 			q.dev.counters.drop(DropStaleAnswer)
 		} else {

@@ -52,7 +52,6 @@ type Device struct {
 
 	mu      sync.Mutex
 	waiting atomic.Int32 // goroutines that wait for mu
-	closed  bool
 
 	qps     []*QP // by the low bits of the QPN
 	nextQPN uint32
@@ -117,16 +116,16 @@ func Open(p port.Port, o Options) (*Device, error) {
 	if o.CNPInterval == 0 {
 		o.CNPInterval = 50 * time.Microsecond
 	}
-	room := p.Info().MaxFrame
+	room, around := p.Info().MaxFrame, o.overhead()
 	fits := 0
 	for code := uint8(1); dissect.MTUBytes(code) != 0; code++ {
-		if n := dissect.MTUBytes(code); n+maxOverhead <= room {
+		if n := dissect.MTUBytes(code); n+around <= room {
 			fits = n
 		}
 	}
 	switch {
 	case fits == 0:
-		return nil, fmt.Errorf("rnic: open a device: the port's longest frame has %d bytes, and the smallest path MTU needs %d", room, 256+maxOverhead)
+		return nil, fmt.Errorf("rnic: open a device: the port's longest frame has %d bytes, and the smallest path MTU needs %d", room, 256+around)
 	case o.MTU == 0:
 		o.MTU = fits
 	case !dissect.ValidMTU(o.MTU) || o.MTU > fits:
@@ -223,6 +222,7 @@ func (d *Device) Step() (busy bool, err error) {
 	}
 	d.expire()
 	sent := d.transmit()
+	d.counters.TxFrames += uint64(sent)
 	more := d.active.len > 0
 	d.events, d.told = d.told[:0], d.events
 	d.mu.Unlock()

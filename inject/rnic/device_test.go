@@ -288,7 +288,7 @@ func FuzzReceive(f *testing.F) {
 	f.Add(r.ack(ownPSN, 0x60), uint8(3))
 	f.Add(r.packet(dissect.OpRCReadResponseFirst, ownPSN, hdr{syndrome: good, data: make([]byte, rigMTU)}), uint8(3))
 	f.Fuzz(func(t *testing.T, frame []byte, kind uint8) {
-		if len(frame) > 4096+maxOverhead || len(frame) == 0 {
+		if len(frame) > 4096+maxOverhead || len(frame) < 14 {
 			return
 		}
 		typ := []dissect.Transport{dissect.RC, dissect.UC, dissect.UD, dissect.RC}[kind%4]

@@ -3,6 +3,8 @@ package rnic
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 
 	"github.com/rocescope/rocescope/dissect"
 )
@@ -17,13 +19,24 @@ type path struct {
 	src, dst dissect.Addr
 }
 
-// The lengths of what stands around the payload.
+// The lengths of what stands around the payload. AtomicETH is longer than maxExt, and has no payload.
 const (
 	maxHead     = 14 + 4 + 40 + 8 + 12
-	maxExt      = 28 // AtomicETH; no other packet has more
-	maxTrailer  = 3 + dissect.ICRCSize
-	maxOverhead = maxHead + maxExt + maxTrailer
+	maxExt      = 16 + 4 // RETH and ImmDt
+	maxOverhead = maxHead + maxExt + dissect.ICRCSize
 )
+
+// overhead is how many bytes stand around the payload of a device's longest packets.
+func (o *Options) overhead() int {
+	n := maxOverhead
+	if o.VLAN == 0 {
+		n -= 4
+	}
+	if !slices.ContainsFunc(o.Addrs, func(a netip.Addr) bool { return !dissect.AddrFrom(a).Is4() }) {
+		n -= 20
+	}
+	return n
+}
 
 // sourcePort is the UDP source port of a flow label (annex A17 leaves it to the sender; this is what Linux does).
 func sourcePort(label uint32) uint16 {

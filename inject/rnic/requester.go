@@ -31,6 +31,9 @@ type requester struct {
 	wait     int64 // until when an RNR NAK forbids to send
 }
 
+// outstanding is how many PSNs are unanswered: up to 2^23, those of the longest READ by the smallest path MTU.
+func (r *requester) outstanding() int { return int(uint32(r.max-r.una) & 0xFFFFFF) }
+
 // begin starts the requester with the attributes of RTS.
 func (r *requester) begin(q *QP) {
 	psn := q.attr.SQPSN
@@ -115,7 +118,7 @@ func (q *QP) beginMessage(w *sendWQE) bool {
 	if !q.mayGoOn(w) {
 		return false
 	}
-	if q.typ == dissect.RC && r.begun != r.head && r.max.Sub(r.una)+int(w.packets) >= 1<<23 {
+	if q.typ == dissect.RC && r.begun != r.head && r.outstanding()+int(w.packets) >= 1<<23 {
 		return false // PSNs further ahead could not be told from old ones (IBA 9.7.1)
 	}
 	ssn := (r.ssn + 1) & 0xFFFFFF
@@ -234,19 +237,18 @@ func (q *QP) copyOut(dst []byte, w *sendWQE, offset uint32) bool {
 // advance moves on behind the packet that was sent.
 func (q *QP) advance(w *sendWQE) {
 	r := &q.req
+	n := 1
 	if w.op.answered() {
 		w.asked = r.next
-		left := int(w.packets) - r.next.Sub(w.first)
+		n = int(w.packets) - r.next.Sub(w.first)
 		r.depth++
-		r.span += left
-		r.next = r.next.Add(left)
-	} else {
-		r.next = r.next.Add(1)
+		r.span += n
 	}
-	if r.next.After(r.max) {
-		r.max = r.next
+	if r.next == r.max {
+		r.max = r.max.Add(n)
 	}
-	if r.next.Sub(w.first) == int(w.packets) {
+	r.next = r.next.Add(n)
+	if r.next == w.first.Add(int(w.packets)) {
 		r.cur++
 	}
 	if q.typ != dissect.RC {

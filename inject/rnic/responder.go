@@ -25,12 +25,13 @@ type responder struct {
 	newest    int        // place of the newest
 	pending   int        // how many of them are to be answered
 
-	ackDue   bool
-	nakDue   bool
-	nak      dissect.Syndrome
-	nakPSN   dissect.PSN
-	closing  bool      // a refusal is on its way, and then ERROR
-	closeFor EventType // the event that it makes
+	ackDue      bool
+	nakDue      bool
+	nak         dissect.Syndrome
+	nakPSN      dissect.PSN
+	established bool      // RTR: the event of the first packet was raised
+	closing     bool      // a refusal is on its way, and then ERROR
+	closeFor    EventType // the event that it makes
 }
 
 // resource remembers a READ or an atomic: what is to be answered, and what a duplicate is answered with.
@@ -106,6 +107,10 @@ func (q *QP) respond(a *arrival) {
 	if q.rsp.closing {
 		q.dev.counters.drop(DropClosing)
 		return
+	}
+	if !q.rsp.established && q.State() == RTR {
+		q.rsp.established = true
+		q.dev.event(Event{Type: EventCommEst, QP: q})
 	}
 	s := checkPSN
 	if q.typ == dissect.UD {
