@@ -411,11 +411,15 @@ func (w *sender) done() bool {
 		}
 		settled = settled && (!q.mix.answered || q.sh.acked.Load() >= q.sent)
 	}
-	return settled || w.now-max(w.ended, w.stream.heard.Load()) > int64(w.plan.config.Linger)
+	patience := w.plan.config.Linger
+	if w.plan.config.Window > 0 {
+		patience *= 2 // after one, QPs go back by themselves
+	}
+	return settled || w.now-max(w.ended, w.stream.heard.Load()) > int64(patience)
 }
 
-// patience is how long a port may have no room for a frame.
-const patience = 5 * time.Second
+// mostStuck is how long a port may have no room for a frame.
+const mostStuck = 5 * time.Second
 
 // idle waits for slots, for the window, or for answers.
 func (w *sender) idle() error {
@@ -426,8 +430,8 @@ func (w *sender) idle() error {
 		}
 	case w.stuck == 0:
 		w.stuck = w.now
-	case w.now-w.stuck > int64(patience):
-		return fmt.Errorf("no frame has left %s for %v", where(w.port.Info()), patience)
+	case w.now-w.stuck > int64(mostStuck):
+		return fmt.Errorf("no frame has left %s for %v", where(w.port.Info()), mostStuck)
 	}
 	if err := w.port.Flush(); err != nil {
 		return err
