@@ -141,7 +141,8 @@ func (m *CM) State(id ConnID) CMState {
 	return StateIdle
 }
 
-// Handle takes a frame that came in on QP 1 at a time in nanoseconds. The frame is borrowed.
+// Handle takes a frame that came in on QP 1 at a time in nanoseconds, of the clock that Tick and all other methods are told as
+// well. The frame is borrowed.
 func (m *CM) Handle(frame []byte, at int64) {
 	m.now = max(m.now, at)
 	p := &m.packet
