@@ -18,10 +18,10 @@ export CGO_ENABLED = 0
 LDFLAGS = -s -w $(if $(VERSION),-X github.com/rocescope/rocescope/internal/version.version=$(VERSION))
 
 .DEFAULT_GOAL := build
-.PHONY: help build demo test race fuzz bench microbench lint golangci docs install clean
+.PHONY: help build demo test race fuzz bench bench-wire microbench lint golangci docs install clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 build: ## build ./rocescope
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o rocescope ./cmd/rocescope
@@ -40,6 +40,9 @@ fuzz: ## run every fuzz target for FUZZTIME each (ONLY=Name for some)
 
 bench: build ## measure what docs/performance.md promises, and write that page (minutes, some gigabytes)
 	$(GO) run ./internal/bench -out docs/performance.md
+
+bench-wire: ## the same for sending and capturing: docs/performance-wire.md (root, minutes)
+	$(GO) run ./internal/bench/wire -out docs/performance-wire.md
 
 microbench: ## run the benchmarks of single functions (BENCH=regexp, COUNT=6)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./... | tee bench.out

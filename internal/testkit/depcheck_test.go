@@ -48,6 +48,7 @@ var directions = []struct {
 	{"internal/docgen", nil},
 	{"internal/bench", []string{"internal/bench/traffic", "dissect", "captures", "flows"}},
 	{"internal/bench/traffic", []string{"dissect"}},
+	{"internal/bench/wire", []string{"dissect", "captures", "flows", "internal/engine", "internal/xsk", "inject/port", "inject/stream"}},
 }
 
 // listed is what `go list -json` says about a package.

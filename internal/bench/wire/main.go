@@ -1,0 +1,172 @@
+//go:build linux
+
+// Command wire measures what the project promises about sending and capturing, over pairs of virtual interfaces in a network
+// namespace of its own, and writes docs/performance-wire.md. Run it as root by `make bench-wire`.
+//
+// Frames are counted where they arrive, never where they were handed over. All times are processor time of the loop: machines
+// that do this are shared and noisy. What is compared runs in turn, round by round; the table shows the median of the rounds
+// and, of the rounds' ratios, the median and the quartiles.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"syscall"
+)
+
+// row is a line of the table.
+type row struct {
+	what  string
+	ours  string
+	other string // what it is compared with
+	ratio string
+	goal  string // "" = for information
+	met   verdict
+}
+
+type verdict int
+
+const (
+	noGoal verdict = iota
+	met
+	missed
+	notMeasured
+)
+
+func (v verdict) String() string { return [...]string{"–", "yes", "**no**", "not measured"}[v] }
+
+func judge(ok bool) verdict {
+	if ok {
+		return met
+	}
+	return missed
+}
+
+// parts are the benchmarks, in the order of the table.
+var parts = []struct {
+	name string
+	run  func(*bench) ([]row, error)
+}{
+	{"xdp", overXDP},
+	{"live", liveFrames},
+	{"large", largeFrames},
+	{"icrc", patching},
+	{"capture", capturing},
+}
+
+// bench is one run of the command.
+type bench struct {
+	dir    string
+	rounds int
+	txonly string // the sender in C; empty where there is no compiler
+}
+
+// insideArg says that this is the copy that runs within the namespace.
+const insideArg = "-inside"
+
+func main() {
+	out := flag.String("out", "", "write the page to this `file`; else to standard output")
+	only := flag.String("only", "", "run only these parts, comma-separated: xdp, live, large, icrc, capture")
+	profile := flag.String("cpuprofile", "", "write a processor profile to this `file`")
+	rounds := flag.Int("rounds", 21, "rounds of each comparison")
+	inside := flag.Bool(insideArg[1:], false, "run in this network namespace, which should have nothing else in it")
+	flag.Parse()
+	var err error
+	if *inside {
+		err = run(*out, *only, *profile, *rounds)
+	} else {
+		err = enter()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench-wire:", err)
+		os.Exit(1)
+	}
+}
+
+// enter runs this program again in a network namespace of its own, which ends with it.
+func enter() error {
+	if os.Geteuid() != 0 {
+		return errors.New("network namespaces and XDP need root: run it by sudo")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(self, append([]string{insideArg}, os.Args[1:]...)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		os.Exit(exit.ExitCode()) // it has said why
+	}
+	return err
+}
+
+func run(out, only, profile string, rounds int) error {
+	dir, err := os.MkdirTemp("", "rocescope-bench-wire")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if profile != "" {
+		f, err := os.Create(profile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	b := &bench{dir: dir, rounds: rounds}
+	if err := b.compile(); err != nil {
+		return err
+	}
+	var rows []row
+	for _, p := range parts {
+		if only != "" && !strings.Contains(","+only+",", ","+p.name+",") {
+			continue
+		}
+		got, err := p.run(b)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		for _, r := range got {
+			fmt.Fprintf(os.Stderr, "%-80s %-24s %-44s %-24s %-10s %v\n", r.what, r.ours, r.other, r.ratio, r.goal, r.met)
+		}
+		rows = append(rows, got...)
+		runtime.GC()
+	}
+	text := page(rows)
+	if out == "" {
+		_, err = os.Stdout.Write(text)
+		return err
+	}
+	return os.WriteFile(out, text, 0o644)
+}
+
+// page is docs/performance-wire.md.
+func page(rows []row) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# Performance on the wire\n\nWritten by `make bench-wire`; change internal/bench/wire, not the page.\n\n%s\n\n", machine())
+	b.WriteString(method)
+	b.WriteString("\n| measured | rocescope | compared with | ratio, median [quartiles] | goal | met |\n|---|---|---|---|---|---|\n")
+	for _, r := range rows {
+		goal := r.goal
+		if goal == "" {
+			goal = "–"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %v |\n", r.what, r.ours, r.other, r.ratio, goal, r.met)
+	}
+	b.WriteString(reading)
+	return b.Bytes()
+}

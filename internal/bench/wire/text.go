@@ -1,0 +1,30 @@
+//go:build linux
+
+package main
+
+// method stands above the table.
+const method = `Machines are noisy, so every time is processor time of the loop alone (getrusage before and after, all threads of the
+process, the kernel's work within it), never the wall's: M/CPU-s is a million packets for each second of one whole core. On a
+virtual link the receiving half runs inside of the sender's system call, and is in the figure. Packets are counted where they
+arrive, by an XDP program that drops them or by the capture, never where they were handed over. What is compared runs in turn,
+round by round; the table has the median of the rounds and, for ratios, median and quartiles of the rounds' ratios.
+
+Everything happens on a pair of virtual interfaces, one queue each, in a network namespace that the benchmark makes for itself.
+All senders over AF_XDP hand over 512 frames at a time and have a budget (XDP_MAX_TX_SKB_BUDGET) as large; constant frames come
+from a loop that does nothing else, in Go on the same rings, and in C with none of our code. Constant live frames are made by a
+program that does nothing but redirect them. As a frame's length is 4n + 2 bytes with RoCE v2 over IPv4, the smallest one here
+has 66.
+
+    sudo make bench-wire
+`
+
+// reading stands below it.
+const reading = `
+## How to read it
+
+* A virtual link builds a socket buffer for each frame that AF_XDP sends, which costs a microsecond and more. What the sender
+  itself does hardly shows beside it: it would on a card with zero-copy, where nothing is built ([line-rate.md](line-rate.md)).
+* Live frames are made inside the kernel, in pages that are used again. They are of up to a page less headers (3408 bytes on
+  Linux 6.18 with pages of 4 KiB), the same messages again and again, and lost without a word if the far end is too slow.
+* A frame of RoCE MTU 4096 never fits into one chunk of AF_XDP, so that it takes two descriptors.
+`
