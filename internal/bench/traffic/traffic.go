@@ -22,7 +22,9 @@ type Config struct {
 	// Random takes the next packet from any connection, uniformly; else they
 	// take turns, packet by packet.
 	Random bool
-	Seed   uint64
+	// WritesOnly leaves out READs and SENDs.
+	WritesOnly bool
+	Seed       uint64
 }
 
 // Generator makes one packet after the other. Each connection goes round its
@@ -90,21 +92,32 @@ func New(c Config) *Generator {
 			g.script.request(dissect.OpRCWriteOnly, 1, c.Payload, c.Payload)
 		}
 		g.script.acknowledge()
-		for range 4 {
-			g.script.read(1, c.Payload)
+		if !c.WritesOnly {
+			for range 4 {
+				g.script.read(1, c.Payload)
+			}
 		}
 	} else {
 		g.script.request(dissect.OpRCWriteFirst, 8, c.Payload, 8*c.Payload)
 		g.script.acknowledge()
-		g.script.read(4, c.Payload)
+		if !c.WritesOnly {
+			g.script.read(4, c.Payload)
+		}
 	}
-	g.script.request(dissect.OpRCSendOnly, 1, c.Payload, 0)
-	g.script.acknowledge()
 	g.opener.request(dissect.OpRCWriteOnly, 1, 64, 64)
 	g.opener.acknowledge()
-	g.opener.read(1, 64)
-	g.opener.request(dissect.OpRCSendOnly, 1, 64, 0)
-	g.opener.acknowledge()
+	if c.WritesOnly { // until it is known which two talk
+		for range 3 {
+			g.opener.request(dissect.OpRCWriteOnly, 1, 64, 64)
+			g.opener.acknowledge()
+		}
+	} else {
+		g.script.request(dissect.OpRCSendOnly, 1, c.Payload, 0)
+		g.script.acknowledge()
+		g.opener.read(1, 64)
+		g.opener.request(dissect.OpRCSendOnly, 1, 64, 0)
+		g.opener.acknowledge()
+	}
 	for _, s := range [...]*script{&g.script, &g.opener} {
 		for _, st := range s.steps {
 			if g.shapes[st.shape] == nil {
@@ -160,6 +173,9 @@ func (s *script) read(n, payload int) {
 		s.psns++
 	}
 }
+
+// Opening is how many packets Establish makes of a connection.
+func (g *Generator) Opening() int { return len(g.opener.steps) }
 
 // Cycle is how many packets a connection's script has.
 func (g *Generator) Cycle() int { return len(g.script.steps) }
