@@ -53,6 +53,7 @@ type Server struct {
 	MTU       int               // the largest path MTU; 0 = 4096
 	Pingpong  int               // the path MTU of the pingpong programs, which do not tell; 0 = 1024, as they have it
 	New       func(via Via, peer net.Addr) (Application, error)
+	Failed    func(peer net.Addr, err error) // is told of each connection that did not end well, even before New; by any goroutine; may be nil
 
 	Patience time.Duration // for a message that is due; 0 = 10 s
 	Idle     time.Duration // for one that is not, while the traffic runs; 0 = as long as TCP's keep-alive finds the peer there
@@ -82,12 +83,21 @@ func (s *Server) Serve(l net.Listener) error {
 		select {
 		case free <- struct{}{}:
 			all.begin(c, func() {
-				_ = s.Answer(c, c.RemoteAddr()) // the application was told
+				if err := s.Answer(c, c.RemoteAddr()); err != nil {
+					s.failed(c, err)
+				}
 				<-free
 			})
 		default:
+			s.failed(c, fmt.Errorf("there are %d conversations already, as many as are allowed", cap(free)))
 			_ = c.Close()
 		}
+	}
+}
+
+func (s *Server) failed(c net.Conn, err error) {
+	if s.Failed != nil {
+		s.Failed(c.RemoteAddr(), err)
 	}
 }
 

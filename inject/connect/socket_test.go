@@ -271,7 +271,8 @@ func TestServerSilence(t *testing.T) {
 
 // TestServerLimit: beyond the limit connections are closed at once, and those that are held live on.
 func TestServerLimit(t *testing.T) {
-	_, addr := serve(t, Server{Limit: 1, MTU: 1024})
+	failed := make(chan error, 1)
+	_, addr := serve(t, Server{Limit: 1, MTU: 1024, Failed: func(_ net.Addr, err error) { failed <- err }})
 	first := NewExchange(dial(t, addr), 0)
 	_, err := first.Offer(ownQPs(1))
 	must(t, err)
@@ -279,7 +280,22 @@ func TestServerLimit(t *testing.T) {
 	if len(b) != 0 || err != nil && !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the second hears %q, %v", b, err)
 	}
+	if err := <-failed; !strings.Contains(err.Error(), "1 conversations already") {
+		t.Error(err)
+	}
 	must(t, first.Ready())
+	must(t, first.Done())
+}
+
+// TestServerTellsFailures: garbage is told though nobody was asked for a queue pair.
+func TestServerTellsFailures(t *testing.T) {
+	failed := make(chan error, 1)
+	_, addr := serve(t, Server{Failed: func(_ net.Addr, err error) { failed <- err }})
+	_, err := dial(t, addr).Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+	must(t, err)
+	if err := <-failed; !errors.Is(err, ErrGarbage) {
+		t.Error(err)
+	}
 }
 
 func TestServerMaxQPs(t *testing.T) {
