@@ -187,3 +187,31 @@ func playCM(t *testing.T, script []byte) {
 		t.Fatal("indexes outlive connections")
 	}
 }
+
+// FuzzHost gives a host and a resolver any frame: an answer is a sound frame to who asked, and never itself a question.
+func FuzzHost(f *testing.F) {
+	a := newAsker(100)
+	must(f, a.Ask(0, addrB))
+	must(f, a.Ask(0, ip6B))
+	for _, q := range append(a.sent, echo(addrA, addrB), echo(ip6A, ip6B)) {
+		f.Add(q)
+		f.Add(hostB.Answer(nil, q))
+	}
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		r := newAsker()
+		must(t, r.Ask(0, addrB))
+		must(t, r.Ask(0, ip6B))
+		r.Handle(frame)
+		answer := hostB.Answer(nil, frame)
+		if len(answer) == 0 {
+			return
+		}
+		if len(answer) < 60 || [6]byte(answer[6:12]) != hostB.MAC || len(answer) > len(frame)+60 {
+			t.Errorf("%x\nanswered by\n%x", frame, answer)
+		}
+		asker := &Host{MAC: [6]byte(answer[:6]), Addrs: append(slices.Clone(hostA.Addrs), hostB.Addrs...)}
+		if again := asker.Answer(nil, answer); len(again) > 0 {
+			t.Errorf("%x\nanswers the answer\n%x", again, answer)
+		}
+	})
+}

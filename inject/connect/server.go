@@ -36,7 +36,8 @@ func (v Via) String() string {
 type Application interface {
 	// Open makes a queue pair for one of the other side, ready to receive and to send, and returns what to tell of it.
 	Open(remote Parameters) (local Parameters, err error)
-	// Ready is told whenever the other side says that it is ready; the answer waits for the return. n counts from 1.
+	// Ready is told whenever the other side says that it is ready; the answer waits for the return. n counts from 1. perftest's
+	// latency programs say so once before they have connected their queue pairs.
 	Ready(n int) error
 	// Results is asked when the other side swaps results, and told the other side's.
 	Results() PerftestResults
