@@ -75,6 +75,9 @@ type Device struct {
 	management, other     []int // of the batch, what goes to the handlers
 	events, told          []Event
 
+	touching []*QP // scratch of touchBatch
+	touched  uint32
+
 	counters Counters
 }
 
@@ -133,7 +136,7 @@ func Open(p port.Port, o Options) (*Device, error) {
 	}
 	d := &Device{
 		opt: o, port: p, mtu: o.MTU, clock: o.Clock, nextQPN: o.FirstQPN, nextVA: mrVABase,
-		qps: make([]*QP, roundUp(o.MaxQP)), in: make([]port.In, receiveBatch),
+		qps: make([]*QP, roundUp(o.MaxQP)), in: make([]port.In, receiveBatch), touching: make([]*QP, 0, receiveBatch),
 		mrs: make([]mrSlot, 1), // no key is 0
 	}
 	for _, a := range o.Addrs {
@@ -217,6 +220,7 @@ func (d *Device) Step() (busy bool, err error) {
 	d.now = d.clock()
 	d.takeMail()
 	n, err := d.port.Receive(d.in)
+	d.touchBatch(n)
 	for i := range d.in[:n] {
 		d.receive(i)
 	}

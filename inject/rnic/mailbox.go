@@ -64,6 +64,7 @@ func (d *Device) takeMail() {
 	}
 	m.full.Store(len(m.sizes) > 0)
 	m.mu.Unlock()
+	d.touchAll(m.takenQPs)
 	for _, q := range m.takenQPs {
 		q.rung.Store(false) // before looking: what is posted from here on rings again
 		q.look()
