@@ -55,6 +55,9 @@ func (w *ICRCWord) Delta(v uint32) uint32 {
 	return t[3][v>>24] ^ t[2][byte(v>>16)] ^ t[1][byte(v>>8)] ^ t[0][byte(v)]
 }
 
+// Delta16 is Delta of a word whose upper half is zero. A word's delta is that of its halves together.
+func (w *ICRCWord) Delta16(v uint16) uint32 { return w.tables[1][v>>8] ^ w.tables[0][byte(v)] }
+
 // Put writes the word, and returns what it adds to the ICRC.
 func (w *ICRCWord) Put(frame []byte, v uint32) uint32 {
 	put32(frame[w.at:], v)

@@ -197,7 +197,7 @@ func (r *responder) put(f []byte) {
 }
 
 // loop is a stream of some QPs that is answered.
-func loop(t *testing.T, change func(*Config)) Config {
+func loop(t testing.TB, change func(*Config)) Config {
 	c := Config{
 		Outer: layouts[0].outer, MTU: responderMTU, QPs: 4, LocalQPN: Steps(0x100, 1), DestQPN: Steps(0x800, 3), PSN: Steps(0xFFFFFA, 0x1000),
 		Count: 50, Seed: 3, Size: mustSizes(t, "1-2000/111"),

@@ -64,16 +64,13 @@ func (s *Stream) Messages() (port.Messages, error) {
 		}
 		for _, t := range kinds {
 			var v values
-			if t.ackReq {
-				v[valPSN] = 1 << 31
-			}
 			if m.operation.family == dissect.FetchAdd {
 				v[valSwapLo] = 1
 			}
-			frame := make([]byte, t.length())
-			t.write(frame)
-			t.patch(frame, &q.values, t.key(&q.values), &v)
-			to.Frames = append(to.Frames, frame)
+			room := make([]byte, max(t.length(), leastRoom))
+			t.write(room)
+			t.patch(room, &q.values, t.key(&q.values), &v, &memo{})
+			to.Frames = append(to.Frames, room[:t.length()])
 		}
 		out.QPs = append(out.QPs, to)
 	}

@@ -52,6 +52,7 @@ type sender struct {
 
 	rooms  [][]byte
 	slots  *slots
+	memos  []memo // by template
 	taken  []uint32
 	out    []port.Out
 	marks  []mark
@@ -104,6 +105,7 @@ func newSender(s *Stream, p port.Port, qps []*qp, share float64) *sender {
 		w.rooms[i] = p.Room(uint32(i))
 	}
 	w.slots = newSlots(info.Slots, len(s.plan.templates))
+	w.memos = make([]memo, len(s.plan.templates))
 	w.taken = make([]uint32, info.Slots)
 	w.out = make([]port.Out, 0, w.burst)
 	w.marks = make([]mark, 0, w.burst)
@@ -276,21 +278,17 @@ func (w *sender) frame(q *qp) {
 	if fresh {
 		t.write(room)
 	}
-	psn := uint32(m.psn.Add(q.packet))
-	if t.ackReq {
-		psn |= 1 << 31
-		if q.sh.stamps != nil {
-			w.marks = append(w.marks, mark{q.sh, q.at(m.end() - 1)})
-		}
+	m.values[valPSN] = uint32(m.psn.Add(q.packet))
+	if t.ackReq && q.sh.stamps != nil {
+		w.marks = append(w.marks, mark{q.sh, q.at(m.end() - 1)})
 	}
-	m.values[valPSN] = psn
 	key := uint32(0)
 	if q.keys != nil {
 		key = q.keys[t.id]
 	} else {
 		key = t.key(&q.values)
 	}
-	t.patch(room, &q.values, key, &m.values)
+	t.patch(room, &q.values, key, &m.values, &w.memos[t.id])
 	n := t.length()
 	w.out = append(w.out, port.Out{Slot: slot, Len: int32(n)})
 	w.bytes += uint64(n)

@@ -41,8 +41,8 @@ func New(c Config) (*Stream, error) {
 	return &Stream{plan: p}, nil
 }
 
-// MaxFrame is the longest frame that will be sent, without FCS.
-func (s *Stream) MaxFrame() int { return s.plan.longest }
+// MaxFrame is how much room a port must have for a frame: the longest that will be sent, without FCS, or a little more.
+func (s *Stream) MaxFrame() int { return max(s.plan.longest, leastRoom) }
 
 // Asked is how many messages are to be sent, and how many packets if that can be told: with a count, and sizes without choice.
 // Both are 0 where only time ends the stream.
@@ -92,8 +92,8 @@ func (s *Stream) Prepare(ports []port.Port) error {
 	var receiving []port.Port
 	for _, p := range ports {
 		info := p.Info()
-		if info.MaxFrame < s.plan.longest {
-			return fmt.Errorf("%s: %w: it takes %d bytes, and the longest frame has %d", where(info), port.ErrFrameSize, info.MaxFrame, s.plan.longest)
+		if _, generates := p.(port.Generator); info.MaxFrame < s.MaxFrame() && !generates {
+			return fmt.Errorf("%s: %w: it takes %d bytes, and frames need room for %d", where(info), port.ErrFrameSize, info.MaxFrame, s.MaxFrame())
 		}
 		if info.Receives {
 			receiving = append(receiving, p)

@@ -18,7 +18,7 @@ const (
 
 // … and of a message.
 const (
-	valPSN = iota // AckReq and PSN
+	valPSN = iota
 	valVAHi
 	valVALo
 	valImm
@@ -39,7 +39,6 @@ type (
 type word struct {
 	dissect.ICRCWord
 	value uint8
-	set   uint32 // bits that are always set
 }
 
 // wordsOf says which words the headers have, by their offsets.
@@ -62,7 +61,37 @@ type template struct {
 	icrc    int    // where it is, behind the pad
 	base    uint32 // what it is while all words are zero
 	ofQP    []word
-	ofMsg   []word
+
+	// The words of nearly all packets have fixed places from the UDP header on: ports, queue pair and PSN, and behind the BTH
+	// address and key.
+	udp        int
+	becn       uint32 // in the word of the queue pair
+	ack        uint32 // AckReq, in the word of the PSN
+	psn        dissect.ICRCWord
+	hasVA      bool
+	vaHi, vaLo dissect.ICRCWord
+
+	otherQP, otherMsg []word // the rest
+}
+
+// Places from the UDP header on, and how far patch may reach.
+const (
+	atPorts  = 0
+	atDestQP = 8 + 4
+	atPSN    = 8 + 8
+	atVA     = 8 + 12
+	atRKey   = 8 + 20
+	reach    = 8 + 12 + 28
+)
+
+// leastRoom is how much room a template's frames need at least, with the longest headers in front: two VLAN tags and IPv6.
+const leastRoom = 14 + 8 + 40 + reach
+
+// memo is what seldom changes from frame to frame of a template, the upper half of the address and the upper byte of the PSN,
+// and what they make of the ICRC.
+type memo struct {
+	upper uint64
+	delta uint32
 }
 
 // templateKey tells templates apart.
@@ -105,17 +134,18 @@ func (p *plan) newTemplate(k templateKey, payload []byte) (*template, error) {
 	t.icrc = len(whole) - dissect.ICRCSize
 	t.base = binary.LittleEndian.Uint32(whole[t.icrc:])
 
-	t.addWord(&t.ofQP, bth-8, qpPorts)
-	t.addWord(&t.ofQP, bth+4, qpDestQP)
-	t.addWord(&t.ofMsg, bth+8, valPSN)
+	t.udp = bth - 8
+	t.addWord(bth-8, qpPorts, true)
+	t.addWord(bth+4, qpDestQP, true)
+	t.addWord(bth+8, valPSN, false)
 	at := bth + dissect.LayerBTH.Size()
 	for _, l := range t.info.Headers {
 		for offset := 0; offset < l.Size(); offset += 4 {
 			if v, ok := wordsOf[l].qp[offset]; ok {
-				t.addWord(&t.ofQP, at+offset, v)
+				t.addWord(at+offset, v, true)
 			}
 			if v, ok := wordsOf[l].message[offset]; ok {
-				t.addWord(&t.ofMsg, at+offset, v)
+				t.addWord(at+offset, v, false)
 			}
 		}
 		at += l.Size()
@@ -123,18 +153,36 @@ func (p *plan) newTemplate(k templateKey, payload []byte) (*template, error) {
 	return t, nil
 }
 
-// addWord adds the word at a place of the frame. What the head has there stays set; base is that of zeros.
-func (t *template) addWord(to *[]word, at int, value uint8) {
+// addWord adds the word at a place of the frame, of the QP or of the message.
+func (t *template) addWord(at int, value uint8, ofQP bool) {
 	w, ok := dissect.NewICRCWord(at, t.icrc)
 	if !ok {
 		panic("stream: a frame is longer than the ICRC's tables reach") // its payload is at most a path MTU
 	}
-	set := binary.BigEndian.Uint32(t.head[at:])
-	if value == qpPorts { // the destination port comes with the source port
-		t.base ^= w.Delta(set)
-		set = 0
+	if ofQP {
+		t.ofQP = append(t.ofQP, word{w, value})
 	}
-	*to = append(*to, word{w, value, set})
+	switch from := at - t.udp; {
+	case ofQP && value == qpPorts: // the destination port comes with the source port
+		t.base ^= w.Delta(binary.BigEndian.Uint32(t.head[at:]))
+	case ofQP && value == qpDestQP:
+		t.becn = binary.BigEndian.Uint32(t.head[at:])
+	case ofQP && value == qpRKey && from == atRKey:
+	case ofQP:
+		t.otherQP = append(t.otherQP, word{w, value})
+	case value == valPSN:
+		t.psn = w
+		if t.ackReq {
+			t.ack = 1 << 31
+			t.base ^= w.Delta(t.ack)
+		}
+	case value == valVAHi && from == atVA:
+		t.hasVA, t.vaHi = true, w
+	case value == valVALo && from == atVA+4:
+		t.vaLo = w
+	default:
+		t.otherMsg = append(t.otherMsg, word{w, value})
+	}
 }
 
 // key is what a QP's values make of the ICRC.
@@ -157,15 +205,40 @@ func (t *template) write(room []byte) {
 }
 
 // patch writes what a packet differs in into a frame of this template: the QP's words, the message's, and the ICRC, for which
-// key is that of the QP.
-func (t *template) patch(frame []byte, q *qpValues, key uint32, v *values) {
-	for i := range t.ofQP {
-		w := &t.ofQP[i]
-		binary.BigEndian.PutUint32(frame[w.At():], q[w.value]|w.set)
+// key is that of the QP. room is leastRoom or longer; m is the sender's memo of the template.
+func (t *template) patch(room []byte, q *qpValues, key uint32, v *values, m *memo) {
+	h := (*[reach]byte)(room[t.udp:])
+	binary.BigEndian.PutUint32(h[atPorts:], q[qpPorts])
+	binary.BigEndian.PutUint32(h[atDestQP:], q[qpDestQP]|t.becn)
+	psn := v[valPSN]
+	binary.BigEndian.PutUint32(h[atPSN:], psn|t.ack)
+	upper := uint64(psn >> 16)
+	if t.hasVA {
+		hi, lo := v[valVAHi], v[valVALo]
+		binary.BigEndian.PutUint64(h[atVA:], uint64(hi)<<32|uint64(lo))
+		binary.BigEndian.PutUint32(h[atRKey:], q[qpRKey])
+		upper |= uint64(hi) << 8
+		key ^= t.vaLo.Delta(lo)
 	}
-	for i := range t.ofMsg {
-		w := &t.ofMsg[i]
-		key ^= w.Put(frame, v[w.value%numValues])
+	if upper != m.upper {
+		t.remember(m, upper)
 	}
-	binary.LittleEndian.PutUint32(frame[t.icrc:], key)
+	key ^= m.delta ^ t.psn.Delta16(uint16(psn))
+	for i := range t.otherQP {
+		w := &t.otherQP[i]
+		binary.BigEndian.PutUint32(room[w.At():], q[w.value])
+	}
+	for i := range t.otherMsg {
+		w := &t.otherMsg[i]
+		key ^= w.Put(room, v[w.value%numValues])
+	}
+	binary.LittleEndian.PutUint32(room[t.icrc:], key)
+}
+
+// remember computes the memo anew.
+func (t *template) remember(m *memo, upper uint64) {
+	*m = memo{upper, t.psn.Delta(uint32(upper&0xFF) << 16)}
+	if t.hasVA {
+		m.delta ^= t.vaHi.Delta(uint32(upper >> 8))
+	}
 }
