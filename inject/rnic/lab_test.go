@@ -284,13 +284,6 @@ func (l *lab) carry(from int, frame []byte) {
 	}
 }
 
-// inject sends a crafted frame to a side, past the tap.
-func (l *lab) inject(to int, frame []byte) {
-	l.tapped = append(l.tapped, testkit.Frame{Time: l.now + int64(len(l.tapped)), Data: bytes.Clone(frame), WireLen: len(frame), Link: dissect.LinkEthernet})
-	l.seq++
-	heap.Push(&l.flight, onWay{l.now + l.latency, l.seq, to, bytes.Clone(frame)})
-}
-
 // run lets time pass until nothing is left to happen, or limit is over; it reports whether all came to rest.
 func (l *lab) run(limit time.Duration) bool {
 	l.t.Helper()

@@ -105,8 +105,7 @@ type QP struct {
 	rate    rate
 	cnpAt   int64 // when the last congestion notification left
 	cnpDue  bool
-	cnpPeer path // UD: where to
-	cnpQP   uint32
+	cnpPeer path // where to
 }
 
 // CreateQP makes a queue pair, in state RESET.

@@ -23,7 +23,6 @@ type rig struct {
 	events []EventType
 	craft  dissect.Crafter
 	outer  dissect.Outer
-	sent   int // frames so far
 }
 
 const (

@@ -133,9 +133,6 @@ type sendWQE struct {
 	status  Status      // a local error that waits for the work requests before it
 }
 
-// last returns the last PSN of a work request that has begun.
-func (w *sendWQE) last() dissect.PSN { return w.first.Add(int(w.packets) - 1) }
-
 // recvWQE is a receive work request that was taken off its queue.
 type recvWQE struct {
 	id  uint64
