@@ -43,6 +43,13 @@ var directions = []struct {
 	{"internal/version", nil},
 	{"cmd/rocescope", []string{"all"}},
 
+	{"lab", []string{"lab/control"}},
+	{"lab/control", nil},
+	{"lab/agent", []string{"lab/control"}},
+	{"lab/peer", []string{"inject/*", "dissect"}},
+	{"lab/interop", []string{"lab", "lab/peer", "inject/*", "dissect", "flows", "captures", "internal/engine"}},
+	{"lab/cmd/lab", []string{"lab", "lab/interop"}},
+
 	{"internal/testkit", []string{"dissect", "captures", "captures/samples"}}, // imported by tests only
 	{"internal/testkit/cmd/*", nil},
 	{"internal/docgen", nil},

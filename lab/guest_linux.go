@@ -1,0 +1,170 @@
+package lab
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rocescope/rocescope/lab/control"
+)
+
+// Side is one end of the cable.
+type Side struct {
+	IP4, IP6 netip.Prefix
+}
+
+// Host and Peer are the addresses of the namespace's and the guest's end.
+var (
+	Host = Side{netip.MustParsePrefix("10.77.0.1/24"), netip.MustParsePrefix("fd77::1/64")}
+	Peer = Side{netip.MustParsePrefix("10.77.0.2/24"), netip.MustParsePrefix("fd77::2/64")}
+)
+
+// MTU of both ends: room for a path MTU of 4096.
+const MTU = 4500
+
+// Device is the guest's RDMA device.
+const Device = "rxe0"
+
+// GIDs of the guest's device, by their index: 0 is link-local.
+const (
+	GIDIPv4 = 1
+	GIDIPv6 = 2
+)
+
+// peerMAC is the guest's hardware address.
+const peerMAC = "02:00:0a:4d:00:02"
+
+// memory of the guest, in MiB: its file system, and queues and buffers of any program in the table.
+const memory = 512
+
+// Guest is a running virtual machine.
+type Guest struct {
+	Tap    *Tap
+	Kernel string        // its release, from itself
+	Boot   time.Duration // how long that took
+	folder string
+	qemu   *exec.Cmd
+	gone   chan struct{} // closed when the machine has ended
+	*agent
+}
+
+// Boot starts the guest and waits until its agent is there. The caller is in the namespace that Enter makes.
+func Boot(image *Image, tap string) (*Guest, error) {
+	folder, err := os.MkdirTemp("", "rocescope-lab-")
+	if err != nil {
+		return nil, err
+	}
+	g := &Guest{folder: folder, gone: make(chan struct{})}
+	if err := g.boot(image, tap); err != nil {
+		g.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+func (g *Guest) boot(image *Image, tap string) error {
+	began := time.Now()
+	var err error
+	if g.Tap, err = newTap(tap); err != nil {
+		return err
+	}
+	socket := filepath.Join(g.folder, "agent")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	g.qemu = exec.Command("qemu-system-x86_64",
+		"-machine", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", fmt.Sprint(memory),
+		"-nodefaults", "-display", "none", "-no-reboot", "-serial", "file:"+g.console(),
+		"-kernel", image.kernelFile(), "-initrd", image.initrdFile(), "-append", kernelLine(),
+		"-netdev", "tap,id=n,ifname="+tap+",script=no,downscript=no",
+		"-device", "virtio-net-pci,netdev=n,mac="+peerMAC+",romfile=,host_mtu=9000,csum=off,gso=off,guest_csum=off,"+
+			"guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off",
+		"-device", "virtio-serial-pci", "-chardev", "socket,id=c,path="+socket, "-device", "virtserialport,chardev=c,name="+control.Port)
+	var said bytes.Buffer
+	g.qemu.Stderr = &said
+	g.qemu.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if err := g.start(); err != nil {
+		if errors.Is(err, exec.ErrNotFound) {
+			return errors.New("the guest runs in qemu-system-x86_64, which is not here: apt-get install qemu-system-x86")
+		}
+		return err
+	}
+	conn, err := g.accept(listener)
+	if err != nil {
+		return fmt.Errorf("the guest did not start: %w\n%s", err, bytes.TrimSpace(said.Bytes()))
+	}
+	g.agent = newAgent(conn)
+	select {
+	case g.Kernel = <-g.agent.up:
+	case <-g.gone:
+		return fmt.Errorf("the guest ended before it was ready; its console:\n%s", g.Console())
+	case <-time.After(bootPatience):
+		return fmt.Errorf("the guest was not ready after %s; its console:\n%s", bootPatience, g.Console())
+	}
+	g.Boot = time.Since(began)
+	return nil
+}
+
+// bootPatience covers a machine that has other things to do; booting takes some ten seconds on an idle one.
+const bootPatience = 4 * time.Minute
+
+// start starts qemu from a thread that lives until it has ended, since it shall end with this program.
+func (g *Guest) start() error {
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		err := g.qemu.Start()
+		started <- err
+		if err == nil {
+			_ = g.qemu.Wait()
+		}
+		close(g.gone)
+	}()
+	return <-started
+}
+
+func (g *Guest) accept(l net.Listener) (net.Conn, error) {
+	go func() {
+		<-g.gone
+		l.Close()
+	}()
+	return l.Accept()
+}
+
+func kernelLine() string {
+	return strings.Join([]string{
+		"console=ttyS0", "quiet", "panic=-1", "mitigations=off", "nokaslr", "tsc=reliable", "random.trust_cpu=on", "rdinit=/init",
+		"net.ifnames=0", fmt.Sprint("lab.mtu=", MTU), fmt.Sprint("lab.ip4=", Peer.IP4), fmt.Sprint("lab.ip6=", Peer.IP6),
+	}, " ")
+}
+
+func (g *Guest) console() string { return filepath.Join(g.folder, "console") }
+
+// Console is the end of what the guest's kernel and agent said.
+func (g *Guest) Console() string {
+	text, _ := os.ReadFile(g.console())
+	return string(text[max(0, len(text)-4000):])
+}
+
+// Close ends the guest.
+func (g *Guest) Close() {
+	if g.qemu != nil && g.qemu.Process != nil {
+		_ = g.qemu.Process.Kill()
+		<-g.gone
+	}
+	if g.agent != nil {
+		g.agent.conn.Close()
+	}
+	os.RemoveAll(g.folder)
+}

@@ -1,0 +1,145 @@
+package lab
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// programs of the guest. Debian's perftest puts them where all users find them.
+var programs = []string{
+	"ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat", "ib_send_bw", "ib_send_lat", "ib_atomic_bw", "ib_atomic_lat",
+	"ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong", "ibv_devinfo",
+	"rping", "ucmatose", "udaddy", "rdma_client", "rdma_server",
+	"ip", "tc", "rdma", "ss", "ethtool", "busybox",
+}
+
+// loadAtRun is what programs load by name while they run, so that no list of needed libraries has it.
+var loadAtRun = []string{
+	"/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so",
+	"/etc/libibverbs.d/rxe.driver",
+}
+
+// kernelModules of the guest, in the order that they are loaded in; those that they need come by themselves.
+var kernelModules = []string{
+	"virtio_pci", "virtio_console", "virtio_net", "af_packet",
+	"crc32_generic", "ib_uverbs", "rdma_ucm", "rdma_rxe",
+	"sch_prio", "sch_netem", "cls_u32",
+}
+
+// assemble makes the guest's file system from the unpacked packages and the agent.
+func assemble(root string, agent []byte) (*archive, error) {
+	a := newArchive()
+	a.put("init", modeProg, agent)
+	for _, p := range programs {
+		if err := addFound(a, root, p, "bin", "sbin", "usr/bin", "usr/sbin"); err != nil {
+			return nil, err
+		}
+	}
+	for _, applet := range []string{"sh", "cat", "grep", "sleep", "kill"} {
+		a.put("bin/"+applet, modeLink, []byte("busybox"))
+	}
+	for _, file := range loadAtRun {
+		if err := addFile(a, root, file); err != nil {
+			return nil, err
+		}
+	}
+	m, err := findModules(root)
+	if err != nil {
+		return nil, err
+	}
+	files, err := m.order(slices.DeleteFunc(slices.Clone(kernelModules), func(name string) bool { return m.files[name] == "" && builtIn[name] }))
+	if err != nil {
+		return nil, err
+	}
+	var order strings.Builder
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		a.put("modules/"+filepath.Base(file), modeFile, data)
+		fmt.Fprintln(&order, filepath.Base(file))
+	}
+	a.put("modules/order", modeFile, []byte(order.String()))
+	return a, nil
+}
+
+// builtIn are modules that some of Debian's kernels have inside.
+var builtIn = map[string]bool{"af_packet": true, "crc32_generic": true, "virtio_pci": true}
+
+// addFound adds the file from the first of the folders that has it.
+func addFound(a *archive, root, name string, folders ...string) error {
+	for _, f := range folders {
+		if _, err := os.Lstat(filepath.Join(root, f, name)); err == nil {
+			return addFile(a, root, path.Join(f, name))
+		}
+	}
+	return fmt.Errorf("none of the packages has %s", name)
+}
+
+// addFile adds a file by its path in the guest, where links lead, and the libraries that it needs.
+func addFile(a *archive, root, name string) error {
+	if a.has(name) {
+		return nil
+	}
+	file := filepath.Join(root, name)
+	info, err := os.Lstat(file)
+	if err != nil {
+		return fmt.Errorf("the guest's %s: %w", name, err)
+	}
+	if info.Mode()&os.ModeSymlink != 0 {
+		to, err := os.Readlink(file)
+		if err != nil {
+			return err
+		}
+		a.put(name, modeLink, []byte(to))
+		if !path.IsAbs(to) {
+			to = path.Join(path.Dir(name), to)
+		}
+		return addFile(a, root, to)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	a.put(name, executable(info.Mode()), data)
+	return addLibraries(a, root, file)
+}
+
+var libraryFolders = []string{"lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64"}
+
+// addLibraries adds the loader and the libraries that a program or library names.
+func addLibraries(a *archive, root, file string) error {
+	f, err := elf.Open(file)
+	if err != nil {
+		return nil //nolint:nilerr // a script or a text, which needs none
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type != elf.PT_INTERP {
+			continue
+		}
+		loader := make([]byte, p.Filesz-1)
+		if _, err := p.ReadAt(loader, 0); err != nil {
+			return err
+		}
+		if err := addFile(a, root, string(loader)); err != nil {
+			return err
+		}
+	}
+	needed, err := f.ImportedLibraries()
+	if err != nil {
+		return nil //nolint:nilerr // a program that is linked statically
+	}
+	for _, lib := range needed {
+		if err := addFound(a, root, lib, libraryFolders...); err != nil {
+			return fmt.Errorf("%s: %w", filepath.Base(file), err)
+		}
+	}
+	return nil
+}

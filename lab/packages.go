@@ -1,0 +1,99 @@
+package lab
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// debPackages are those that the guest's programs, driver and kernel come from; apt adds what they depend on.
+var debPackages = []string{
+	"linux-image-amd64", // the flavour for clouds has no soft-RoCE
+	"rdma-core", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "perftest",
+	"iproute2", "ethtool", "busybox-static",
+}
+
+// Package is one of Debian's, by its file name in the archive, such as perftest_4.5+0.17-1_amd64.deb.
+type Package struct {
+	Name, Version, File string
+}
+
+// apt answers as on a machine that has nothing installed, so that the set depends on the archive only.
+func apt(folder string, args ...string) ([]byte, error) {
+	status := filepath.Join(folder, "nothing-installed")
+	archives := filepath.Join(folder, "debs")
+	if err := os.MkdirAll(filepath.Join(archives, "partial"), 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(status, nil, 0o644); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("apt-get", append([]string{
+		"-qq", "-y",
+		"-o", "Dir::State::status=" + status,
+		"-o", "Dir::Cache::archives=" + archives,
+		"-o", "APT::Install-Recommends=false",
+		"-o", "APT::Sandbox::User=root", // the folder may not be open to apt's own user
+		"-o", "Acquire::Retries=3",
+		"-o", "Debug::NoLocking=true",
+	}, args...)...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, errors.New("the guest is built from Debian packages by apt-get, which is not here: build it on Debian or a container of it")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("apt-get: %w: %s", err, bytes.TrimSpace(said.Bytes()))
+	}
+	return out, nil
+}
+
+// resolve lists the packages that make the guest, as the archive has them now.
+func resolve(folder string) ([]Package, error) {
+	out, err := apt(folder, append([]string{"--print-uris", "install"}, debPackages...)...)
+	if err != nil {
+		return nil, fmt.Errorf("which packages make the guest cannot be told (apt-get update may help): %w", err)
+	}
+	var list []Package
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line) // 'address' file size hash
+		if len(words) < 3 {
+			continue
+		}
+		parts := strings.Split(words[1], "_")
+		if len(parts) != 3 {
+			return nil, fmt.Errorf("apt-get names a package file %q, which is not NAME_VERSION_ARCHITECTURE.deb", words[1])
+		}
+		version, err := url.PathUnescape(parts[1])
+		if err != nil {
+			return nil, fmt.Errorf("apt-get names a package file %q: %w", words[1], err)
+		}
+		list = append(list, Package{parts[0], version, words[1]})
+	}
+	return list, nil
+}
+
+// download fetches the packages into the folder and returns where they are.
+func download(folder string) (string, error) {
+	_, err := apt(folder, append([]string{"--download-only", "install"}, debPackages...)...)
+	if err != nil {
+		return "", fmt.Errorf("the guest's packages cannot be fetched; is the package mirror reachable, and apt-get update done? %w", err)
+	}
+	return filepath.Join(folder, "debs"), nil
+}
+
+// unpack puts the contents of the packages below root, and runs nothing of them.
+func unpack(archives string, list []Package, root string) error {
+	for _, p := range list {
+		if out, err := exec.Command("dpkg-deb", "-x", filepath.Join(archives, p.File), root).CombinedOutput(); err != nil {
+			return fmt.Errorf("unpacking %s: %w: %s", p.File, err, bytes.TrimSpace(out))
+		}
+	}
+	return nil
+}
