@@ -18,13 +18,13 @@ export CGO_ENABLED = 0
 LDFLAGS = -s -w $(if $(VERSION),-X github.com/rocescope/rocescope/internal/version.version=$(VERSION))
 
 .DEFAULT_GOAL := build
-.PHONY: help build demo test race fuzz bench bench-wire microbench lint golangci docs install clean
+.PHONY: help build demo test race fuzz bench bench-wire microbench profile lint golangci docs install clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 build: ## build ./rocescope
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o rocescope ./cmd/rocescope
+	$(GO) build -trimpath -pgo cmd/rocescope/analysis.pgo -ldflags '$(LDFLAGS)' -o rocescope ./cmd/rocescope
 
 demo: build ## build, then show what happened in a bundled capture
 	./rocescope demo
@@ -47,6 +47,13 @@ bench-wire: ## the same for sending and capturing: docs/performance-wire.md (roo
 microbench: ## run the benchmarks of single functions (BENCH=regexp, COUNT=6)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./... | tee bench.out
 	$(GO) run $(BENCHSTAT) bench.out
+
+# The profile need not be fresh, only typical: the compiler inlines what is hot. It is not named default.pgo because then every
+# test and trial build would compile all packages twice.
+profile: ## renew the profile by which the compiler knows the hot path of an analysis
+	$(GO) test ./internal/engine -run '^$$' -bench '^BenchmarkPipeline/read.decode(.icrc)?.track/workers=1' -benchtime 60x -cpuprofile profile.out -o engine.test
+	$(GO) tool pprof -proto profile.out > cmd/rocescope/analysis.pgo
+	rm -f profile.out engine.test
 
 lint: ## formatting and static checks
 	@files=$$($(GO) run $(GOFUMPT) -l .); test -z "$$files" || { echo "not formatted (gofumpt -w):"; echo "$$files"; exit 1; }
