@@ -277,3 +277,10 @@ func (r *rig) ended(want ...Status) {
 		r.t.Errorf("completions %+v, want %v", got, want)
 	}
 }
+
+func netips(addrs ...dissect.Addr) (list []netip.Addr) {
+	for _, a := range addrs {
+		list = append(list, a.Netip())
+	}
+	return list
+}
