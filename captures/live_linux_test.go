@@ -247,46 +247,59 @@ func TestLiveCountsLoss(t *testing.T) {
 }
 
 func TestLiveInterfaceDeleted(t *testing.T) {
-	lab := testkit.NewLab(t, testkit.LabOptions{})
-	live := listen(t, lab, captures.LiveOptions{})
-	sent := traffic()
-	lab.A.NewSender().Send(sent)
-	lab.A.Delete()
-	got, err := readAll(live)
-	if !errors.Is(err, captures.ErrInterfaceGone) {
-		t.Errorf("it ends with %v", err)
-	}
-	same(t, sent, got)
-	if st := live.Stats(); st.Waiting != 0 || st.Delivered != uint64(len(sent)) || st.Downs != 1 {
-		t.Errorf("counted %+v", st)
+	for _, rings := range []int{1, 3} {
+		lab := testkit.NewLab(t, testkit.LabOptions{})
+		live := listen(t, lab, captures.LiveOptions{Rings: rings})
+		sent := traffic()
+		lab.A.NewSender().Send(sent)
+		lab.A.Delete()
+		got, err := readAll(live)
+		if !errors.Is(err, captures.ErrInterfaceGone) {
+			t.Errorf("%d rings: it ends with %v", rings, err)
+		}
+		same(t, sent, got)
+		if st := live.Stats(); st.Waiting != 0 || st.Delivered != uint64(len(sent)) || st.Downs != 1 {
+			t.Errorf("%d rings: counted %+v", rings, st)
+		}
 	}
 }
 
 // TestLiveInterfaceDown takes the interface down and up again: the capture goes on.
 func TestLiveInterfaceDown(t *testing.T) {
-	lab := testkit.NewLab(t, testkit.LabOptions{})
-	live := listen(t, lab, captures.LiveOptions{})
+	for name, o := range map[string]captures.LiveOptions{
+		"packet": {}, "packet, two rings": {Rings: 2}, "xdp": {Engine: captures.EngineXDP},
+	} {
+		t.Run(name, func(t *testing.T) { interfaceDown(t, o) })
+	}
+}
+
+func interfaceDown(t *testing.T, o captures.LiveOptions) {
+	lab := testkit.NewLab(t, testkit.LabOptions{Queues: max(1, o.Rings)})
+	live := listen(t, lab, o)
 	sent := traffic()
 	half := len(sent) / 2
 	lab.A.NewSender().Send(sent[:half])
-	lab.B.SetUp(false)
 	batch := make([]captures.Frame, 10)
 	var got []caught
-	read := make(chan error)
-	go func() {
-		for len(got) < len(sent) {
+	more := func(until int) error {
+		for len(got) < until {
 			n, err := live.ReadBatch(batch)
 			for _, f := range batch[:n] {
 				f.Data = bytes.Clone(f.Data)
 				got = append(got, caught{f})
 			}
 			if err != nil {
-				read <- err
-				return
+				return err
 			}
 		}
-		read <- nil
-	}()
+		return nil
+	}
+	if err := more(half); err != nil {
+		t.Fatal(err)
+	}
+	lab.B.SetUp(false)
+	read := make(chan error)
+	go func() { read <- more(len(sent)) }()
 	lab.B.SetUp(true)
 	lab.A.NewSender().Send(sent[half:])
 	if err := <-read; err != nil {
@@ -296,7 +309,8 @@ func TestLiveInterfaceDown(t *testing.T) {
 
 	lab.B.SetUp(false)
 	lab.B.Do(func() {
-		if _, err := captures.OpenLive(captures.LiveOptions{Interface: lab.B.Iface}); !errors.Is(err, captures.ErrInterfaceDown) {
+		o.Interface = lab.B.Iface
+		if _, err := captures.OpenLive(o); !errors.Is(err, captures.ErrInterfaceDown) {
 			t.Errorf("opening an interface that is down gives %v", err)
 		}
 	})
@@ -361,16 +375,23 @@ func TestXDP(t *testing.T) {
 }
 
 func TestXDPInterfaceDeleted(t *testing.T) {
-	lab := testkit.NewLab(t, testkit.LabOptions{})
-	live := listen(t, lab, captures.LiveOptions{Engine: captures.EngineXDP})
-	sent := traffic()
-	lab.A.NewSender().Send(sent)
-	lab.A.Delete()
-	got, err := readAll(live)
-	if !errors.Is(err, captures.ErrInterfaceGone) {
-		t.Errorf("it ends with %v", err)
+	for _, queues := range []int{1, 2} {
+		lab := testkit.NewLab(t, testkit.LabOptions{Queues: queues})
+		live := listen(t, lab, captures.LiveOptions{Engine: captures.EngineXDP})
+		sent := traffic()
+		lab.A.NewSender().Send(sent)
+		lab.A.Delete()
+		got, err := readAll(live)
+		if !errors.Is(err, captures.ErrInterfaceGone) {
+			t.Errorf("%d queues: it ends with %v", queues, err)
+		}
+		if len(got) != len(sent) {
+			t.Errorf("%d queues: %d frames of %d", queues, len(got), len(sent))
+		}
+		if queues == 1 {
+			same(t, sent, got)
+		}
 	}
-	same(t, sent, got)
 }
 
 func TestXDPRefusals(t *testing.T) {

@@ -1,12 +1,14 @@
 package captures_test
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -235,5 +237,49 @@ func TestLiveAllocatesNothing(t *testing.T) {
 				t.Errorf("a batch of %d frames allocates %v times", len(batch), n)
 			}
 		})
+	}
+}
+
+// TestLiveFanoutAtOnce has two cores receive at the same time. What comes out behind a younger frame is counted as late, and
+// nothing else is; a flow's frames are in order.
+func TestLiveFanoutAtOnce(t *testing.T) {
+	cores := myCores(t)
+	if len(cores) < 2 {
+		t.Skip("it takes two cores")
+	}
+	lab := testkit.NewLab(t, testkit.LabOptions{})
+	live := listen(t, lab, captures.LiveOptions{Rings: 2})
+	var flows [2][]testkit.Frame
+	for i := range flows {
+		x := testkit.NewExchange(testkit.ExchangeOptions{QPNB: 0x20 + uint32(i)})
+		x.A.Write(1024 * 2000)
+		flows[i] = x.Frames()
+	}
+	var sent sync.WaitGroup
+	for i := range flows {
+		sent.Go(func() { sendFrom(t, lab, cores[i], flows[i]) })
+	}
+	sent.Wait()
+	live.Stop()
+	got, err := readAll(live)
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	late, newest := uint64(0), int64(0)
+	var next [2]int
+	for n := range got {
+		f := &got[n]
+		if f.Time < newest {
+			late++
+		}
+		newest = max(newest, f.Time)
+		i := int(f.Data[14+20+8+7] - 0x20) // the last byte of the destination QPN
+		if !bytes.Equal(f.Data, flows[i][next[i]].Data) {
+			t.Fatalf("frame %d is not the next one of its flow", n+1)
+		}
+		next[i]++
+	}
+	if st := live.Stats(); st.Late != late || st.Seen != uint64(len(got)) || len(got) != len(flows[0])+len(flows[1]) {
+		t.Errorf("%d frames came out, %d of them late: %+v", len(got), late, st)
 	}
 }

@@ -138,7 +138,7 @@ func (a *app) capture(ctx context.Context, o *captureOptions) error {
 // confine gives up what a capture under way does not need: capabilities, and files but those of a series, in their
 // folder. What cannot be given up is no reason to stop, and is said.
 func (s *session) confine() error {
-	time.Now().Local() // which reads a file the first time
+	_, _ = time.Now().Zone() // which reads a file the first time
 	folder := ""
 	if s.o.rotate.r != (captures.Rotation{}) {
 		folder = filepath.Dir(s.o.write)

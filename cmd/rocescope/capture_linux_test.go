@@ -298,9 +298,9 @@ func TestCaptureLimits(t *testing.T) {
 func TestCaptureKilled(t *testing.T) {
 	lab := testkit.NewLab(t, testkit.LabOptions{})
 	sent := writes(300)
-	for round := range 4 {
+	for round := range 6 {
 		file := filepath.Join(t.TempDir(), "a.pcapng")
-		p := startIn(t, lab.B, "capture", "-i", lab.B.Iface, "-w", file)
+		p := startIn(t, lab.B, "capture", "-i", lab.B.Iface, "-w", file, "--engine", []string{"packet", "xdp"}[round%2])
 		sender := lab.A.NewSender()
 		for range 200 {
 			sender.Send(sent)
@@ -316,6 +316,9 @@ func TestCaptureKilled(t *testing.T) {
 		}
 		if round > 0 && n == 0 {
 			t.Errorf("round %d: the file is empty", round)
+		}
+		if a := lab.B.Link().Attrs(); a.Xdp != nil && a.Xdp.Attached || a.Promisc != 0 {
+			t.Errorf("round %d: killed, it leaves behind %+v, promiscuous %d", round, a.Xdp, a.Promisc)
 		}
 	}
 }
@@ -510,6 +513,7 @@ func TestCaptureRefusals(t *testing.T) {
 		{[]string{"-i", lab.B.Iface, "-w", there}, exitFailed, "--force overwrites it"},
 		{[]string{"-i", lab.B.Iface, "-w", "/nowhere/x"}, exitFailed, "no such file or directory"},
 		{[]string{"-i", lab.B.Iface, "-w", "/dev/null", "--time-stamp-type", "adapter"}, exitUnavailable, "not offered here"},
+		{[]string{"-i", lab.B.Iface, "-w", "/dev/null", "--engine", "xdp", "--rings", "2"}, exitUsage, "--rings is about the engine packet"},
 	} {
 		p := launchIn(t, lab.B, append([]string{"capture"}, c.args...)...)
 		p.expect(c.code)

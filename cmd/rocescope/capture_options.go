@@ -74,6 +74,9 @@ func (o *liveOptions) captures() (captures.LiveOptions, error) {
 	default:
 		return c, errUsage("--engine cannot be %q; it is packet or xdp", o.engine)
 	}
+	if o.engine == "xdp" && o.rings > 0 {
+		return c, errUsage("--rings is about the engine packet; the engine xdp has a ring for each queue of the interface")
+	}
 	switch o.direction {
 	case "", "inout":
 	case "in":
