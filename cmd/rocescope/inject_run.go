@@ -255,8 +255,10 @@ func (i *injection) close() {
 // greet says what is going to happen.
 func (i *injection) greet() {
 	c, info := &i.o.config, i.ports[0].Info()
-	to := info.Detail
+	to := i.o.write
 	switch {
+	case to == "-":
+		to = "standard output"
 	case i.o.sim != "":
 		to = i.o.sim
 	case info.Interface != "":

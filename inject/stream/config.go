@@ -34,8 +34,10 @@ type Config struct {
 	Outer dissect.Outer // addresses, VLAN tags, traffic class; its UDP source port is ignored
 	MTU   int           // path MTU; 0 = 1024
 	Mix   []Op
-	Size  Sizes // of operations that say none; without a value 65536 bytes, or the path MTU on UD
-	QPs   int   // of each service that the mix has; 0 = 1
+	// Size is that of operations that say none; without a value 65536 bytes, or the path MTU on UD. On UD beside other services
+	// longer messages are cut to the path MTU.
+	Size Sizes
+	QPs  int // of each service that the mix has; 0 = 1
 
 	LocalQPN Series // where answers go
 	DestQPN  Series
@@ -101,6 +103,8 @@ func (c *Config) setDefaults() {
 		case op.Operation.size == noSize:
 			op.Sizes = Size(0)
 		case op.Sizes.values != nil:
+		case c.Size.values != nil && op.Transport == dissect.UD && len(c.services()) > 1:
+			op.Sizes = c.Size.atMost(uint32(c.MTU))
 		case c.Size.values != nil:
 			op.Sizes = c.Size
 		case op.Transport == dissect.UD:

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"math"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -97,7 +98,7 @@ func (p *pacer) ready(now int64) (wait time.Duration, ok bool) {
 	}
 	late := float64(now-p.start) - p.due
 	if late < 0 {
-		return time.Duration(-late) + 1, false // rounded up
+		return time.Duration(math.Ceil(-late)), false
 	}
 	if late > float64(mostDebt) {
 		p.due += late - float64(mostDebt)

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -109,6 +110,15 @@ func (s *Sizes) Most() uint32 {
 		most = max(most, v)
 	}
 	return most
+}
+
+// atMost cuts what is longer.
+func (s *Sizes) atMost(n uint32) Sizes {
+	cut := Sizes{slices.Clone(s.values), s.weights}
+	for i, v := range cut.values {
+		cut.values[i] = min(v, n)
+	}
+	return cut
 }
 
 func (s *Sizes) choice() choice {
