@@ -23,7 +23,7 @@ type Options struct {
 	PKeys []uint16     // the table of partition keys; 0xFFFF
 	MTU   int          // the largest path MTU: what fits into the port's frames
 
-	Clock    func() int64 // nanoseconds; the machine's
+	Clock    func() int64 // nanoseconds; the port's
 	MaxQP    int          // queue pairs at most, rounded up to a power of two: 16384
 	FirstQPN uint32       // 0x11
 
@@ -60,15 +60,16 @@ type Device struct {
 	freeMRs []uint32
 	nextVA  uint64
 
-	now    int64
-	active qpList
-	timers timerHeap
-	mail   mailbox
-	out    sender
-	in     []port.In
-	rx     arrival
-	icrc   dissect.ICRC
-	dec    dissect.Decoder
+	now      int64
+	lastBusy int64
+	active   qpList
+	timers   timerHeap
+	mail     mailbox
+	out      sender
+	in       []port.In
+	rx       arrival
+	icrc     dissect.ICRC
+	dec      dissect.Decoder
 
 	onManagement, onOther func(frame []byte, at int64)
 	onEvent               func(Event)
@@ -111,7 +112,7 @@ func Open(p port.Port, o Options) (*Device, error) {
 		return nil, fmt.Errorf("rnic: open a device: first QPN %#x; it must be 2 … %#x", o.FirstQPN, maxQPN)
 	}
 	if o.Clock == nil {
-		o.Clock = func() int64 { return time.Now().UnixNano() }
+		o.Clock = port.Clock(p)
 	}
 	if o.LineRate == 0 {
 		o.LineRate = 100e9
@@ -230,15 +231,21 @@ func (d *Device) Step() (busy bool, err error) {
 	more := d.active.len > 0
 	d.events, d.told = d.told[:0], d.events
 	d.mu.Unlock()
-	if err != nil {
+	if err != nil && !errors.Is(err, port.ErrDown) {
 		return false, fmt.Errorf("rnic: receive: %w", err)
 	}
-	if err := d.out.flush(); err != nil {
+	if n > 0 || sent > 0 {
+		d.lastBusy = d.now
+	}
+	if err := d.out.push(more && len(d.out.slots) == 0 || d.now-d.lastBusy > pushAfter); err != nil {
 		return false, fmt.Errorf("rnic: send: %w", err)
 	}
 	d.tell()
 	return n > 0 || sent > 0 || more || d.mail.pending(), nil
 }
+
+// pushAfter is how long after the last frame the device makes sure that all have left.
+const pushAfter = int64(20 * time.Microsecond)
 
 // tell calls the handlers.
 func (d *Device) tell() {
@@ -276,8 +283,7 @@ const (
 // Run calls Step until the context ends or the port fails; it returns nil when the context ends.
 func (d *Device) Run(ctx context.Context) error {
 	done := ctx.Done()
-	nap := napLeast
-	idle := time.Time{}
+	nap, idle, last := napLeast, int64(0), int64(0)
 	for {
 		select {
 		case <-done:
@@ -292,23 +298,27 @@ func (d *Device) Run(ctx context.Context) error {
 			runtime.Gosched() // to who waits for the lock
 			continue
 		case busy:
-			idle, nap = time.Time{}, napLeast
+			idle, nap = 0, napLeast
 			continue
 		}
-		now := time.Now()
-		if idle.IsZero() {
+		now := d.clock()
+		if idle == 0 {
 			idle = now
 		}
-		if now.Sub(idle) < awake {
+		if now-idle < int64(awake) && now != last { // a clock that stands still is a simulation's, and runs while the port waits
+			last = now
 			runtime.Gosched()
 			continue
 		}
 		sleep := nap
 		if at, ok := d.Next(); ok {
-			sleep = min(sleep, time.Duration(at-d.clock()))
+			sleep = min(sleep, time.Duration(at-now))
+		}
+		if err := d.out.push(true); err != nil {
+			return fmt.Errorf("rnic: send: %w", err)
 		}
 		if sleep > 0 {
-			if err := d.port.Wait(sleep); err != nil {
+			if err := d.port.Wait(sleep); err != nil && !errors.Is(err, port.ErrDown) {
 				return fmt.Errorf("rnic: wait: %w", err)
 			}
 		}

@@ -1,6 +1,10 @@
 package rnic
 
-import "github.com/rocescope/rocescope/inject/port"
+import (
+	"errors"
+
+	"github.com/rocescope/rocescope/inject/port"
+)
 
 // qpList is a queue of the queue pairs that have something to send. A queue pair stands in it once.
 type qpList struct {
@@ -117,17 +121,17 @@ func (s *sender) hand() int {
 	return n
 }
 
-// flush pushes out what was handed over.
-func (s *sender) flush() error {
-	if err := s.err; err != nil {
-		s.err = nil
-		return err
+// push returns what went wrong with the last batch, and if the port is behind, or idle, sees to it that what was handed over leaves.
+// An interface that is down is no error: frames wait, or are lost and sent again, until it is up.
+func (s *sender) push(now bool) error {
+	err := s.err
+	s.err = nil
+	if err == nil && now && s.unsent {
+		err = s.port.Flush()
+		s.unsent = s.port.Stats().Outstanding > 0
 	}
-	if !s.unsent {
+	if errors.Is(err, port.ErrDown) {
 		return nil
 	}
-	if s.port.Stats().Outstanding == 0 {
-		s.unsent = false
-	}
-	return s.port.Flush()
+	return err
 }
