@@ -166,8 +166,10 @@ type sized struct {
 	left int64
 }
 
-func (s *sized) Read(p []byte) (int, error) {
-	n, err := s.f.Read(p)
+func (s *sized) Read(p []byte) (n int, err error) {
+	if n = readCached(s.f, p); n == 0 {
+		n, err = s.f.Read(p)
+	}
 	s.left -= int64(n)
 	if s.left > 0 && errors.Is(err, io.EOF) {
 		err = errShrunk

@@ -110,24 +110,31 @@ func (l *latency) flush() {
 	l.numRecent = 0
 }
 
-func (l *latency) percentile(q float64) int64 {
+// percentiles returns the values below which so many percent of the times lie.
+func (l *latency) percentiles(percent ...float64) []int64 {
 	l.flush()
-	v := int64(0)
+	var values []int64
 	if l.fine != nil {
-		v = l.fine.ValueAtQuantile(100 * q)
+		values = l.fine.ValueAtPercentilesSlice(percent)
 	} else {
-		v = quantile((*[coarseBuckets]uint32)(&l.coarse), l.count, q)
+		for _, p := range percent {
+			values = append(values, quantile((*[coarseBuckets]uint32)(&l.coarse), l.count, p/100))
+		}
 	}
-	return min(max(v, l.min), l.max)
+	for i := range values {
+		values[i] = min(max(values[i], l.min), l.max)
+	}
+	return values
 }
 
 func (l *latency) summary() Latency {
 	if l == nil || l.count == 0 {
 		return Latency{}
 	}
+	p := l.percentiles(50, 90, 99, 99.9)
 	return Latency{
 		Count: l.count, Coalesced: l.upper, Min: l.min, Mean: l.sum / int64(l.count), Max: l.max,
-		P50: l.percentile(0.50), P90: l.percentile(0.90), P99: l.percentile(0.99), P999: l.percentile(0.999),
+		P50: p[0], P90: p[1], P99: p[2], P999: p[3],
 		Coarse: l.fine == nil,
 	}
 }

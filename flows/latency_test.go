@@ -41,8 +41,8 @@ func TestPercentiles(t *testing.T) {
 			}
 			r.Fatalf("%s: %d, want %v within %g", name, got, want, part)
 		}
-		within("coarse", coarse.percentile(q), 0.25)
-		within("fine", fine.percentile(q), 0.01)
+		within("coarse", coarse.percentiles(100 * q)[0], 0.25)
+		within("fine", fine.percentiles(100 * q)[0], 0.01)
 	})
 }
 
