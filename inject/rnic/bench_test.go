@@ -27,8 +27,13 @@ type duo struct {
 
 func newDuo(tb testing.TB, mtu, qps, bytes int, cap QPCap) *duo {
 	tb.Helper()
-	d := &duo{tb: tb, room: make([]Completion, 256)}
 	a, b := port.Pair(port.MemoryOptions{Slots: 2048, MaxFrame: 4096 + maxOverhead})
+	return newDuoOn(tb, a, b, mtu, qps, bytes, cap)
+}
+
+func newDuoOn(tb testing.TB, a, b port.Port, mtu, qps, bytes int, cap QPCap) *duo {
+	tb.Helper()
+	d := &duo{tb: tb, room: make([]Completion, 256)}
 	for i, p := range []port.Port{a, b} {
 		dev, err := Open(p, Options{MAC: [6]byte{2, 0, 0, 0, 0, byte(i + 1)}, Addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})}})
 		must(tb, err)
