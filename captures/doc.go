@@ -60,11 +60,12 @@
 // # Interfaces
 //
 // [OpenLive] captures from an interface by one of two engines: packet copies
-// frames into a ring that the kernel fills (AF_PACKET, TPACKET_V3), xdp takes them
-// from the driver (AF_XDP). A filter in the kernel keeps RoCE and what explains it.
-// Frames are as they were on the wire, VLAN tags included. Nothing is lost without
-// being counted, and what is counted adds up: see [LiveStats]. [Live.Stop] lets no
-// more frames in, and those that were let in still come out.
+// frames into rings that the kernel fills (AF_PACKET, TPACKET_V3), one for each of
+// several cores; xdp takes them from the driver (AF_XDP), with a thread for each
+// queue. A filter in the kernel keeps RoCE and what explains it. Frames are as they
+// were on the wire, VLAN tags included, and say which way they went. Nothing is lost
+// without being counted, and what is counted adds up: see [LiveStats]. [Live.Stop]
+// lets no more frames in, and those that were let in still come out.
 //
 // # Writing
 //

@@ -68,7 +68,7 @@ type LiveOptions struct {
 	Direction     Direction     //
 	NoPromiscuous bool          // only frames for this host
 	Ring          int           // bytes of all of the kernel's rings together; 0 is 64 MiB
-	Rings         int           // rings of EnginePacket; 0 is one for each queue of the interface, at most one for each core
+	Rings         int           // rings of EnginePacket; 0 is one for each queue of the interface, at most one for each core, and 8
 	Block         int           // bytes of the blocks that a ring of EnginePacket consists of; 0 is 1 MiB
 	Timeout       time.Duration // for how long a frame may wait in a block that is not full; 0 is 20 ms, 5 ms with several rings
 	Clock         Clock         //

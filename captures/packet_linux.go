@@ -20,6 +20,10 @@ const settleTries = 100
 // there, in milliseconds.
 const downPoll = 100
 
+// mostRings is how many rings there are unless somebody asks for more: one reader
+// empties them all, and they share the memory.
+const mostRings = 8
+
 // For how long a frame may wait in a block that is not full, unless somebody says:
 // with several rings, each frame waits that long for those of the other rings.
 const (
@@ -37,6 +41,9 @@ type packetSource struct {
 	bell   wakeup
 	polls  []unix.PollFd // a ring each, and the bell
 	ifaces []Interface
+	// unshared: the kernel shares no frames between rings, as Linux before 4.12 and
+	// some sandboxes do not in the way it is asked for.
+	unshared bool
 
 	began    time.Time
 	patience time.Duration // how long frames wait for older ones in other rings
@@ -77,7 +84,7 @@ func openPacket(o *LiveOptions) (_ *packetSource, err error) {
 	}
 	rings := o.Rings
 	if rings == 0 {
-		rings = min(dev.queues, len(cores()))
+		rings = min(dev.queues, len(cores()), mostRings)
 	}
 	for range max(1, rings) {
 		// Protocol 0: nothing comes in before all is set up.
@@ -93,6 +100,12 @@ func openPacket(o *LiveOptions) (_ *packetSource, err error) {
 		return nil, liveError(dev.name, "", ErrInterfaceDown, nil)
 	}
 	if err := s.setUp(); err != nil {
+		if o.Rings == 0 && s.unshared { // nobody asked for it
+			s.Close()
+			one := *o
+			one.Rings = 1
+			return openPacket(&one)
+		}
 		return nil, err
 	}
 	i := dev.describe(o)
@@ -171,17 +184,18 @@ func (s *packetSource) setUp() error {
 func (s *packetSource) join() error {
 	const what = "share the frames between several rings"
 	const byCore = unix.PACKET_FANOUT_CPU << 16
+	group := 0
 	err := unix.SetsockoptInt(s.rings[0].fd, unix.SOL_PACKET, unix.PACKET_FANOUT, byCore|unix.PACKET_FANOUT_FLAG_UNIQUEID<<16)
-	if err != nil {
-		return s.refused(what, err)
+	if err == nil {
+		group, err = unix.GetsockoptInt(s.rings[0].fd, unix.SOL_PACKET, unix.PACKET_FANOUT)
 	}
-	group, err := unix.GetsockoptInt(s.rings[0].fd, unix.SOL_PACKET, unix.PACKET_FANOUT)
 	for _, r := range s.rings[1:] {
 		if err == nil {
 			err = unix.SetsockoptInt(r.fd, unix.SOL_PACKET, unix.PACKET_FANOUT, byCore|group&0xffff)
 		}
 	}
 	if err != nil {
+		s.unshared = true
 		return s.refused(what, err)
 	}
 	return nil

@@ -160,7 +160,7 @@ func (d *diagnosis) queues(p *patient) {
 		d.add(markGood, "queues", "the driver does not say how many; the engine packet sees all of them", "")
 		return
 	}
-	rings := min(int(c.rx), p.cores)
+	rings := min(int(c.rx), p.cores, 8)
 	how := fmt.Sprintf("%d to receive, of %d that there may be; both engines see all of them, packet with %s, xdp with %s", c.rx, max(c.rx, c.maxRX),
 		report.Plural(uint64(rings), "ring"), report.Plural(uint64(c.rx), "thread"))
 	kind := "combined"

@@ -38,7 +38,7 @@ func (o *liveOptions) add(f *pflag.FlagSet) {
 	f.StringVarP(&o.direction, "direction", "Q", "inout", "`which` packets: in, out or inout")
 	f.BoolVarP(&o.normal, "no-promiscuous-mode", "p", false, "only packets that are for this host")
 	f.UintVarP(&o.ring, "buffer-size", "B", 64, "size of the kernel's ring in `MiB`")
-	f.UintVar(&o.rings, "rings", 0, "share packets between so many `rings`, by the core that got them, and -B between the rings; 0 is one for each queue, at most one for each core")
+	f.UintVar(&o.rings, "rings", 0, "share packets between so many `rings`, by the core that got them, and -B between the rings; 0 is one for each queue, at most one for each core, and 8")
 	f.StringVar(&o.engine, "engine", "packet", "`how`: packet (a copy; the host goes on seeing them) or xdp (takes them from the host)")
 	f.StringVar(&o.clock, "time-stamp-type", "host", "whose `clock`: host or adapter, where the card has one")
 	f.UintSliceVar(&o.tcpPorts, "tcp-port", nil, "capture TCP of these `ports` too, where programs exchange QP numbers")
