@@ -43,6 +43,9 @@ const (
 // peerMAC is the guest's hardware address.
 const peerMAC = "02:00:0a:4d:00:02"
 
+// PeerMAC is the same as a number.
+var PeerMAC = [6]byte{0x02, 0x00, 0x0a, 0x4d, 0x00, 0x02}
+
 // memory of the guest, in MiB: its file system, and queues and buffers of any program in the table.
 const memory = 512
 

@@ -28,7 +28,7 @@ var loadAtRun = []string{
 var kernelModules = []string{
 	"virtio_pci", "virtio_console", "virtio_net", "af_packet",
 	"crc32_generic", "ib_uverbs", "rdma_ucm", "rdma_rxe",
-	"sch_prio", "sch_netem", "cls_u32",
+	"sch_prio", "sch_netem", "cls_u32", "sch_ingress", "act_mirred", "ifb",
 }
 
 // assemble makes the guest's file system from the unpacked packages and the agent.

@@ -1,32 +1,127 @@
-// Lab builds the laboratory's guest, runs programs in it, and runs the interoperability table.
+// Lab builds the laboratory's guest, runs commands in it, and runs the interoperability table:
+//
+//	lab build
+//	lab run 'ibv_devinfo' 'rdma link'
+//	lab test [-smoke] [-only regexp] [-keep folder] [-out docs/interop.md]
 package main
 
 import (
+	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/rocescope/rocescope/lab"
+	"github.com/rocescope/rocescope/lab/interop"
 )
 
 func main() {
-	if err := lab.Enter(); err != nil {
-		panic(err)
+	if len(os.Args) < 2 || !map[string]bool{"build": true, "run": true, "test": true}[os.Args[1]] {
+		fmt.Fprintln(os.Stderr, "usage: lab build | lab run COMMAND… | lab test [-smoke] [-only regexp] [-keep folder] [-out page]")
+		os.Exit(2)
 	}
-	image, err := lab.Build(func(f string, a ...any) { fmt.Fprintf(os.Stderr, f+"\n", a...) })
+	if err := do(os.Args[1], os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, "lab:", err)
+		os.Exit(1)
+	}
+}
+
+func do(what string, args []string) error {
+	if what != "build" {
+		if err := lab.Enter(); err != nil {
+			return err
+		}
+	}
+	image, err := lab.Build(tell)
 	if err != nil {
-		panic(err)
+		return err
 	}
-	g, err := lab.Boot(image, "tap0")
+	switch what {
+	case "run":
+		return run(image, args)
+	case "test":
+		return test(image, args)
+	default:
+		tell("the guest is ready: %s, kernel %s", image.Folder, image.Kernel)
+		return nil
+	}
+}
+
+func tell(format string, args ...any) { fmt.Fprintf(os.Stderr, "lab: "+format+"\n", args...) }
+
+func run(image *lab.Image, commands []string) error {
+	guest, err := lab.Boot(image, "tap0")
 	if err != nil {
-		panic(err)
+		return err
 	}
-	defer g.Close()
-	fmt.Println(g.Kernel, g.Boot)
-	fmt.Println(g.Console())
-	for _, c := range os.Args[1:] {
-		t := time.Now()
-		out, err := g.Run(time.Minute, "sh", "-c", c)
-		fmt.Println(c, "\n", out, err, time.Since(t))
+	defer guest.Close()
+	tell("kernel %s is up after %.0f s", guest.Kernel, guest.Boot.Seconds())
+	for _, c := range commands {
+		out, err := guest.Run(10*time.Minute, "sh", "-c", c)
+		fmt.Print(out)
+		if err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func test(image *lab.Image, args []string) error {
+	flags := flag.NewFlagSet("lab test", flag.ExitOnError)
+	smoke := flags.Bool("smoke", false, "the few rows that are run before every change")
+	only := flags.String("only", "", "rows whose description matches")
+	keep := flags.String("keep", "", "where captures of failed rows go")
+	out := flags.String("out", "", "the page to write")
+	verbose := flags.Bool("v", false, "what Linux's programs print")
+	_ = flags.Parse(args)
+	wanted, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	l, err := interop.Open(image)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	tell("kernel %s is up after %.0f s", l.Guest.Kernel, l.Guest.Boot.Seconds())
+	var results []interop.Result
+	failed, ran := 0, 0
+	for i := range interop.Table {
+		row := &interop.Table[i]
+		if *smoke && !row.Smoke || !wanted.MatchString(row.String()) {
+			results = append(results, interop.Result{Row: *row})
+			continue
+		}
+		r := l.Run(row, *keep)
+		results = append(results, r)
+		ran++
+		verdict := "ok    "
+		if r.Failed != "" {
+			verdict = "FAILED"
+			failed++
+		}
+		fmt.Printf("%s %5.1f s  %s\n", verdict, r.Seconds, row)
+		if r.Failed != "" {
+			fmt.Println("    " + strings.ReplaceAll(r.Failed, "\n", "\n    "))
+		}
+		if *verbose {
+			fmt.Println(r.Console, r.Moved)
+		}
+	}
+	if *out != "" {
+		if err := interop.WritePage(*out, image, results); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("%d rows ran, %d failed, %d of the table were not run\n", ran, failed, len(results)-ran)
+	if failed > 0 {
+		return fmt.Errorf("%d rows failed", failed)
+	}
+	if ran == 0 {
+		return errors.New("no row was run")
+	}
+	return nil
 }

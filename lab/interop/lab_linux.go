@@ -1,0 +1,149 @@
+package interop
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rocescope/rocescope/lab"
+)
+
+// Lab is a guest and what is needed to run rows against it.
+type Lab struct {
+	Guest     *lab.Guest
+	Image     *lab.Image
+	rocescope string // the program
+	folder    string // of captures and readings
+}
+
+const tap = "tap0"
+
+// Open boots the guest and builds the program.
+func Open(image *lab.Image) (*Lab, error) {
+	l := &Lab{Image: image}
+	var err error
+	if l.folder, err = os.MkdirTemp("", "rocescope-interop-"); err != nil {
+		return nil, err
+	}
+	l.rocescope = filepath.Join(l.folder, "rocescope")
+	build := exec.Command("go", "build", "-o", l.rocescope, "github.com/rocescope/rocescope/cmd/rocescope")
+	if out, err := build.CombinedOutput(); err != nil {
+		os.RemoveAll(l.folder)
+		return nil, fmt.Errorf("building rocescope: %w: %s", err, bytes.TrimSpace(out))
+	}
+	if l.Guest, err = lab.Boot(image, tap); err != nil {
+		os.RemoveAll(l.folder)
+		return nil, err
+	}
+	return l, nil
+}
+
+// Close ends the guest. Captures of failed rows stay where keep says.
+func (l *Lab) Close() {
+	l.Guest.Close()
+	os.RemoveAll(l.folder)
+}
+
+// capture writes what passes the tap to a file, until stop is called.
+func (l *Lab) capture(file string) (stop func() error, err error) {
+	cmd := exec.Command(l.rocescope, "capture", "-i", tap, "-w", file, "--force", "-q")
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	// The file has its head as soon as the socket is open.
+	for range 1000 {
+		if info, err := os.Stat(file); err == nil && info.Size() > 0 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return func() error {
+		_ = cmd.Process.Signal(os.Interrupt)
+		if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() != 130 {
+			return fmt.Errorf("rocescope capture: %w: %s", err, bytes.TrimSpace(said.Bytes()))
+		}
+		return nil
+	}, nil
+}
+
+// counters reads the guest's, as analyze --counters takes them, into a file.
+func (l *Lab) counters(name string) (string, error) {
+	text, err := l.Guest.Run(time.Minute, "sh", "-c", "grep -H . /sys/class/infiniband/*/ports/*/hw_counters/*")
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(l.folder, name)
+	return file, os.WriteFile(file, []byte(text), 0o644)
+}
+
+// command runs rocescope with arguments to its end.
+func (l *Lab) command(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, l.rocescope, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("rocescope %s: %w", strings.Join(args, " "), err)
+	}
+	return string(out), err
+}
+
+// sh runs lines of shell in the guest, and stops at the first that fails.
+func (l *Lab) sh(lines ...string) error {
+	text := strings.Join(lines, "\n")
+	if out, err := l.Guest.Run(time.Minute, "sh", "-e", "-c", text); err != nil {
+		return fmt.Errorf("%w: %s\n%s", err, text, out)
+	}
+	return nil
+}
+
+// wire sets up netem for UDP, and the returned function takes it away. TCP, over which programs find each other, is spared.
+func (l *Lab) wire(w Wire) (undo func() error, err error) {
+	const udp = "u32 match ip protocol 17 0xff"
+	var lines []string
+	if w.Out != "" {
+		lines = append(lines,
+			"tc qdisc add dev eth0 root handle 1: prio bands 4",
+			"tc qdisc add dev eth0 parent 1:4 handle 40: netem "+w.Out,
+			"tc filter add dev eth0 parent 1: protocol ip "+udp+" flowid 1:4")
+	}
+	if w.In != "" {
+		lines = append(lines,
+			"ip link add ifb0 type ifb", "ip link set ifb0 up",
+			"tc qdisc add dev ifb0 root netem "+w.In,
+			"tc qdisc add dev eth0 ingress",
+			"tc filter add dev eth0 parent ffff: protocol ip "+udp+" action mirred egress redirect dev ifb0")
+	}
+	undo = func() error {
+		var lines []string
+		if w.Out != "" {
+			lines = append(lines, "tc qdisc del dev eth0 root")
+		}
+		if w.In != "" {
+			lines = append(lines, "tc qdisc del dev eth0 ingress", "ip link del ifb0")
+		}
+		return l.sh(lines...)
+	}
+	return undo, l.sh(lines...)
+}
+
+// listens waits until a server in the guest can be connected to.
+func (l *Lab) listens(where string) error {
+	test := map[string]string{
+		"tcp": fmt.Sprintf("ss -Hltn sport = %d | grep -q LISTEN", socketPort),
+		"cm":  "rdma resource show cm_id | grep -q LISTEN",
+	}[where]
+	_, err := l.Guest.Run(time.Minute, "sh", "-c", "i=0; until "+test+"; do i=$((i+1)); [ $i -lt 200 ] || exit 1; sleep 0.1; done")
+	if err != nil {
+		return fmt.Errorf("the server in the guest does not listen: %w", err)
+	}
+	return nil
+}

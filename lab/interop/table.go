@@ -1,0 +1,39 @@
+package interop
+
+import "github.com/rocescope/rocescope/dissect"
+
+// Table is the interoperability table.
+var Table = []Row{
+	{Subject: "rping", Role: Server, Linux: "rping -c -a {us} -V -v -C 5", Says: "rdma-ping-4", Ours: rping(64, 5), Smoke: true},
+	{Subject: "rping", Role: Client, Linux: "rping -s -a {it} -V -v -C 5", Listens: "cm", Ours: rping(64, 5), Smoke: true},
+	{Subject: "rping", Role: Server, Linux: "rping -c -a {us} -V -v -C 3 -S 30001", Says: "rdma-ping-2", Ours: rping(30001, 3)},
+	{Subject: "rping", Role: Client, Linux: "rping -s -a {it} -V -v -C 3 -S 30001", Listens: "cm", Ours: rping(30001, 3)},
+	{Subject: "rping", Role: Server, Linux: "rping -c -a {us} -V -v -C 5", Says: "rdma-ping-4", Ours: rping(64, 5), IPv6: true, Smoke: true},
+	{Subject: "rping", Role: Client, Linux: "rping -s -a {it} -V -v -C 5", Listens: "cm", Ours: rping(64, 5), IPv6: true},
+
+	{Subject: "ucmatose", Role: Server, Linux: "ucmatose -s {us} -C 5 -S 100", Says: "return status 0", Ours: ucmatose(100, 5), Smoke: true},
+	{Subject: "ucmatose", Role: Client, Linux: "ucmatose -C 5 -S 100", Listens: "cm", Says: "return status 0", Ours: ucmatose(100, 5)},
+	{Subject: "ucmatose", Role: Server, Linux: "ucmatose -s {us} -C 3 -S 5001", Says: "return status 0", Ours: ucmatose(5001, 3)},
+	{Subject: "ucmatose", Role: Client, Linux: "ucmatose -C 3 -S 5001", Listens: "cm", Says: "return status 0", Ours: ucmatose(5001, 3)},
+
+	{Subject: "rdma_cm", Role: Client, Linux: "rping -s -a {it} -C 1 -p 9998", Listens: "cm", Ours: refused(), Findings: []string{"cm_reject"}},
+	{Subject: "rdma_cm", Role: Server, Linux: "rping -c -a {us} -C 1 -p 9999", Fails: true, Ours: absent(), Findings: []string{"cm_reject"}, Smoke: true},
+
+	{Subject: "pingpong", Role: Server, Linux: "ibv_rc_pingpong -d {dev} -g {gid} -s 4097 -n 20 -c {us4}", Says: "20 iters", Ours: pingpong(dissect.RC, 1024, 4097, 20), Late: true, Smoke: true},
+	{Subject: "pingpong", Role: Client, Linux: "ibv_rc_pingpong -d {dev} -g {gid} -s 4097 -n 20 -c", Listens: "tcp", Says: "20 iters", Ours: pingpong(dissect.RC, 1024, 4097, 20), Late: true},
+	{Subject: "pingpong", Role: Server, Linux: "ibv_uc_pingpong -d {dev} -g {gid} -s 3000 -n 20 -c {us4}", Says: "20 iters", Ours: pingpong(dissect.UC, 1024, 3000, 20)},
+	{Subject: "pingpong", Role: Client, Linux: "ibv_uc_pingpong -d {dev} -g {gid} -s 3000 -n 20 -c", Listens: "tcp", Says: "20 iters", Ours: pingpong(dissect.UC, 1024, 3000, 20), Smoke: true},
+	{Subject: "pingpong", Role: Server, Linux: "ibv_ud_pingpong -d {dev} -g {gid} -s 1001 -n 20 -c {us4}", Says: "20 iters", Ours: pingpong(dissect.UD, 0, 1001, 20), Smoke: true},
+	{Subject: "pingpong", Role: Client, Linux: "ibv_ud_pingpong -d {dev} -g {gid} -s 1001 -n 20 -c", Listens: "tcp", Says: "20 iters", Ours: pingpong(dissect.UD, 0, 1001, 20)},
+	{Subject: "pingpong", Role: Server, Linux: "ibv_rc_pingpong -d {dev} -g {gid} -s 2001 -n 20 -m 256 -c {us4}", Says: "20 iters", Ours: pingpong(dissect.RC, 256, 2001, 20), IPv6: true, Late: true},
+	{Subject: "pingpong", Role: Client, Linux: "ibv_ud_pingpong -d {dev} -g {gid} -s 501 -n 20 -c", Listens: "tcp", Says: "20 iters", Ours: pingpong(dissect.UD, 0, 501, 20), IPv6: true},
+
+	{Subject: "bad wire", Role: Server, Linux: "rping -c -a {us} -V -v -C 20 -S 30001", Says: "rdma-ping-19", Ours: rping(30001, 20), Wire: both("loss 2%"), Smoke: true},
+	{Subject: "bad wire", Role: Client, Linux: "rping -s -a {it} -V -v -C 20 -S 30001", Listens: "cm", Ours: rping(30001, 20), Wire: both("loss 2%")},
+	{Subject: "bad wire", Role: Server, Linux: "ibv_rc_pingpong -d {dev} -g {gid} -s 8000 -n 50 -c {us4}", Says: "50 iters", Ours: pingpong(dissect.RC, 1024, 8000, 50), Wire: both("loss 2%")},
+	{Subject: "bad wire", Role: Client, Linux: "ibv_rc_pingpong -d {dev} -g {gid} -s 8000 -n 50 -c", Listens: "tcp", Says: "50 iters", Ours: pingpong(dissect.RC, 1024, 8000, 50), Wire: both("loss 2%")},
+	{Subject: "bad wire", Role: Server, Linux: "rping -c -a {us} -V -v -C 10 -S 30001", Says: "rdma-ping-9", Ours: rping(30001, 10), Wire: both("duplicate 5%")},
+	{Subject: "bad wire", Role: Client, Linux: "rping -s -a {it} -V -v -C 10 -S 30001", Listens: "cm", Ours: rping(30001, 10), Wire: both("duplicate 5%")},
+	{Subject: "bad wire", Role: Server, Linux: "rping -c -a {us} -V -v -C 10 -S 30001", Says: "rdma-ping-9", Ours: rping(30001, 10), Wire: both("delay 3ms reorder 20% 50%")},
+	{Subject: "bad wire", Role: Client, Linux: "rping -s -a {it} -V -v -C 10 -S 30001", Listens: "cm", Ours: rping(30001, 10), Wire: both("delay 3ms reorder 20% 50%")},
+}
