@@ -491,3 +491,43 @@ func TestCongestionIsNotified(t *testing.T) {
 		t.Errorf("no CNP when its pause was over")
 	}
 }
+
+// PSN-13: of several duplicates, the earlier is answered first, and what comes behind it again.
+func TestDuplicateReadsAreAnsweredInOrder(t *testing.T) {
+	r := newRig(t, dissect.RC, nil)
+	read := func(n int) []byte {
+		return r.packet(dissect.OpRCReadRequest, dissect.PSN(rigPSN).Add(n), hdr{va: r.mr.VA(), rkey: r.mr.RKey(), length: 4})
+	}
+	r.send(read(0), read(1), read(2))
+	r.answers()
+	r.together(read(2), read(0), read(1), read(0))
+	if got := psns(r.answers()); len(got) != 3 || got[0] != rigPSN || got[1] != rigPSN+1 || got[2] != 0 {
+		t.Errorf("answered %#x", got)
+	}
+}
+
+// What comes in one batch is acknowledged at once; a NAK in it acknowledges what came before.
+func TestAcknowledgementsAreCoalesced(t *testing.T) {
+	r := newRig(t, dissect.RC, nil)
+	at := func(n int) dissect.PSN { return dissect.PSN(rigPSN).Add(n) }
+	r.together(r.write(at(0), 4), r.write(at(1), 4), r.write(at(2), 4))
+	r.said(ackd(at(2), 3))
+	r.together(r.write(at(3), 4), r.write(at(5), 4), r.write(at(6), 4))
+	r.said(nakd(dissect.NAKSequence, at(4), 4))
+	r.together(r.write(at(4), 4), r.packet(dissect.OpRCReadRequest, at(5), hdr{va: r.mr.VA(), rkey: r.mr.RKey(), length: 4}))
+	r.said(say{dissect.OpRCReadResponseOnly, at(5), dissect.NoCreditInfo, 6}) // it acknowledges the WRITE
+}
+
+// DETH: a marked datagram is notified as well, to whoever sent it.
+func TestMarkedDatagramIsNotified(t *testing.T) {
+	r := newRig(t, dissect.UD, nil)
+	r.recv(1, 100)
+	f := r.datagram(8, hdr{})
+	f[15] = 3
+	dissect.IPv4(f[14:34]).UpdateChecksum()
+	r.send(f)
+	if got := r.answers(); len(got) != 1 || got[0].Opcode != dissect.OpCNP || got[0].DestQP != peerQPN || got[0].Dst != dissect.AddrFrom(r.outer.Src) {
+		t.Errorf("%d packets", len(got))
+	}
+	r.ended(Success)
+}

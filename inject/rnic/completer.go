@@ -61,7 +61,7 @@ var verdicts = [4]func(q *QP, p *dissect.Packet){
 
 func (q *QP) ack(p *dissect.Packet) {
 	if !q.acknowledge(p.PSN.Add(1)) {
-		q.implied()
+		q.implied(p.PSN)
 	}
 }
 
@@ -99,11 +99,14 @@ func (q *QP) progress(to dissect.PSN) {
 	q.activate()
 }
 
-// implied goes back to a READ or atomic whose answer is missing: a later request was answered (IBA 9.7.5.1.2). Of the many answers
-// behind one hole, one counts.
-func (q *QP) implied() {
+// implied goes back to a READ or atomic whose answer is missing: a later request, psn, was answered (IBA 9.7.5.1.2). Of the many
+// answers behind one hole, one counts; that PSNs begin anew tells that what was sent again is answered, and that the hole is there
+// again.
+func (q *QP) implied(psn dissect.PSN) {
 	r := &q.req
-	if r.wentBack {
+	again := r.wentBack && psn.Before(r.behind)
+	r.behind = psn
+	if r.wentBack && !again {
 		return
 	}
 	r.wentBack = true
@@ -146,7 +149,7 @@ func (q *QP) nak(p *dissect.Packet) {
 	r := &q.req
 	switch {
 	case r.una != p.PSN && !q.inRead(p.PSN):
-		q.implied()
+		q.implied(p.PSN)
 	case code == dissect.NAKSequence:
 		q.dev.counters.PacketSeqErr++
 		if r.next != r.una { // else it goes back already
@@ -173,7 +176,7 @@ func (q *QP) answerArrived(a *arrival) {
 	r := &q.req
 	p := &a.p
 	if !q.acknowledge(p.PSN) { // an answer acknowledges what was requested before
-		q.implied()
+		q.implied(p.PSN)
 		return
 	}
 	if r.head == r.begun || p.PSN != r.una {

@@ -23,9 +23,10 @@ type requester struct {
 	sinceAck int // packets since the last AckReq
 
 	retries, rnrRetries uint8
-	wentBack            bool // because of a hole in the answers, and una has not moved since
-	draining            bool // SQD: the event is owed
-	failing             bool // the work request at cur has a local error, and waits for those before it
+	wentBack            bool        // because of a hole in the answers, and una has not moved since
+	behind              dissect.PSN // of the newest answer behind that hole
+	draining            bool        // SQD: the event is owed
+	failing             bool        // the work request at cur has a local error, and waits for those before it
 
 	deadline int64 // of an answer; 0 = none is awaited
 	wait     int64 // until when an RNR NAK forbids to send

@@ -311,6 +311,25 @@ func TestReadResumes(t *testing.T) {
 	}
 }
 
+// A hole that is there again when the READ is answered again is seen at once, not by the time-out.
+func TestReadResumesAgain(t *testing.T) {
+	r := newRig(t, dissect.RC, nil)
+	r.post(1, OpRead, 0, 4*rigMTU, 0)
+	r.sentPSNs(0)
+	answer := func(op dissect.Opcode, n int) []byte {
+		return r.packet(op, dissect.PSN(ownPSN).Add(n), hdr{syndrome: good, data: make([]byte, rigMTU)})
+	}
+	const first, mid, last = dissect.OpRCReadResponseFirst, dissect.OpRCReadResponseMid, dissect.OpRCReadResponseLast
+	r.send(answer(first, 0), answer(mid, 2), answer(last, 3)) // 1 is missing
+	r.sentPSNs(1)
+	r.send(answer(mid, 2)) // and again
+	r.sentPSNs(1)
+	r.send(answer(last, 3))
+	r.sentPSNs()
+	r.send(answer(first, 1), answer(mid, 2), answer(last, 3))
+	r.ended(Success)
+}
+
 // RSP-03, 04, 06, 09, NAK-07, AETH-05.
 func TestBadResponses(t *testing.T) {
 	for _, c := range []struct {

@@ -154,8 +154,16 @@ func (r *rig) packet(op dissect.Opcode, psn dissect.PSN, h hdr) []byte {
 	return b
 }
 
-// send gives frames to the device and lets it work.
+// send gives frames to the device, one batch each, and lets it work.
 func (r *rig) send(frames ...[]byte) {
+	r.t.Helper()
+	for _, f := range frames {
+		r.together(f)
+	}
+}
+
+// together gives frames to the device in one batch.
+func (r *rig) together(frames ...[]byte) {
 	r.t.Helper()
 	for _, f := range frames {
 		var slot [1]uint32
@@ -164,8 +172,8 @@ func (r *rig) send(frames ...[]byte) {
 		}
 		n := copy(r.far.Room(slot[0]), f)
 		must(r.t, r.far.Send([]port.Out{{Slot: slot[0], Len: int32(n)}}))
-		r.step()
 	}
+	r.step()
 }
 
 func (r *rig) step() {
