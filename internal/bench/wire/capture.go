@@ -85,17 +85,17 @@ func capturingCost(b *bench) ([]row, error) {
 		opcode  dissect.Opcode
 		payload int
 	}{
-		{"UC WRITEs", ucWriteOnly, 64},
-		{"UC WRITEs", ucWriteOnly, 1024},
-		{"RC WRITEs, none of which is acknowledged", dissect.OpRCWriteOnly, 1024},
+		{"UC WRITEs of 64 bytes", ucWriteOnly, 64},
+		{"UC WRITEs of 1024 bytes", ucWriteOnly, 1024},
+		{"RC WRITEs of 1024 bytes that nobody acknowledges", dissect.OpRCWriteOnly, 1024},
 	} {
-		all, err := inTurn(b.rounds, 400_000, dropped(c.opcode, c.payload), captured(c.opcode, c.payload, false),
+		all, err := inTurn(min(b.rounds, 9), 400_000, dropped(c.opcode, c.payload), captured(c.opcode, c.payload, false),
 			captured(c.opcode, c.payload, true), received(c.opcode, c.payload))
 		if err != nil {
 			return nil, err
 		}
 		bare := "sent, and dropped by a bare XDP_DROP: " + nanoseconds(all[0])
-		what := fmt.Sprintf("%s of %d bytes, sent as live frames", c.what, c.payload)
+		what := c.what + ", sent as live frames"
 		for i, of := range []struct {
 			what string
 			goal float64

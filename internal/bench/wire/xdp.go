@@ -44,7 +44,7 @@ func newInjector(operation string, size, mtu, packets int) (*injector, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened, err := port.OpenXDP(port.Options{Interface: near, SendOnly: true, Slots: 2048, Batch: batch, Queues: 1, MaxFrame: s.MaxFrame()})
+	opened, err := port.OpenXDP(port.Options{Interface: near, SendOnly: true, Batch: batch, Queues: 1, MaxFrame: s.MaxFrame()})
 	if err != nil {
 		return nil, err
 	}

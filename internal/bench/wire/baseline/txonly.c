@@ -87,8 +87,12 @@ int main(int argc, char **argv) {
 	struct ring tx = map(fd, &off.tx, sizeof(struct xdp_desc), XDP_PGOFF_TX_RING);
 	struct ring cq = map(fd, &off.cr, sizeof(uint64_t), XDP_UMEM_PGOFF_COMPLETION_RING);
 	struct sockaddr_xdp addr = {.sxdp_family = AF_XDP, .sxdp_ifindex = if_nametoindex(argv[1]), .sxdp_flags = XDP_COPY};
-	if (bind(fd, (struct sockaddr *)&addr, sizeof addr))
-		fail("bind");
+	// A queue is free again a moment after whoever had it went away.
+	for (int tries = 0; bind(fd, (struct sockaddr *)&addr, sizeof addr); tries++) {
+		if (errno != EBUSY || tries == 1000)
+			fail("bind");
+		usleep(1000);
+	}
 
 	struct xdp_desc *descs = tx.slots;
 	uint64_t queued = 0, done = 0, refused = 0;
