@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/internal/testkit"
@@ -106,6 +107,49 @@ func TestLive(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLiveSlowFarEnd: live frames go past every queue that could hold them back, so that a slow far end drops most of them. What
+// the interface counts makes up for what does not arrive, and is told.
+func TestLiveSlowFarEnd(t *testing.T) {
+	lab := testkit.NewLab(t, testkit.LabOptions{MTU: 1500})
+	far := openIn(t, lab.B, onInterfaces[0], Options{Ring: 32768})
+	lab.B.Do(func() { threaded(t, lab.B.Iface) })
+	const frames = 100_000
+	var s Stats
+	var info Info
+	lab.A.Do(func() {
+		p, err := OpenLive(Options{Interface: lab.A.Iface}, Messages{QPs: []MessageQP{{Frames: [][]byte{writeFrame(t, dissect.OpRCWriteOnly, 5, 64)}}}})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if n, err := p.Run(frames); n != frames || err != nil {
+			t.Error(n, err)
+		}
+		p.Close() // so that the link's counters are the last ones
+		s, info = p.Stats(), p.Info()
+	})
+	in := make([]In, 256)
+	for quiet := 0; quiet < 100; quiet++ {
+		n, err := far.Receive(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 {
+			quiet = 0
+			continue
+		}
+		far.Wait(time.Millisecond)
+	}
+	r := far.Stats()
+	t.Logf("sender %+v, receiver %+v", s, r)
+	if s.Sent != frames || r.Received+r.RecvLost+s.LinkDropped != frames {
+		t.Errorf("%d frames: sender %+v, receiver %+v", frames, s, r)
+	}
+	if s.LinkDropped > 0 && len(Trouble(info, s)) != 1 {
+		t.Errorf("told: %q", Trouble(info, s))
+	}
 }
 
 // TestLiveTemplates: what is wrong with a template is said before anything is sent.
