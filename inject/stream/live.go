@@ -110,6 +110,7 @@ func (w *sender) generate(g port.Generator) error {
 		}
 		n, err := g.Run(int(min(uint64(chunk), total-sent)))
 		sent += uint64(n)
+		w.last = c.Clock.Now()
 		before := w.byOp[0].bytes
 		w.byOp[0] = m.ofAll(sent, uint64(len(w.qps)), c.Interleave)
 		w.pacer.spend(n, w.byOp[0].bytes-before)

@@ -59,6 +59,7 @@ type sender struct {
 	touch  []*qp
 	bytes  uint64 // of the burst
 	now    int64
+	last   int64 // when something was sent last
 	asleep int
 	ended  int64 // when nothing was left to send
 	stuck  int64 // since when no slot is free
@@ -331,6 +332,7 @@ func (w *sender) send() error {
 	if err := w.port.Send(w.out); err != nil {
 		return err
 	}
+	w.last = w.plan.config.Clock.Now()
 	w.publish()
 	return nil
 }

@@ -175,7 +175,9 @@ func (s *Stream) Run(ctx context.Context, ports []port.Port) (*Result, error) {
 		})
 	}
 	sending.Wait()
-	s.took = time.Duration(c.Clock.Now() - s.start)
+	for _, w := range s.senders {
+		s.took = max(s.took, time.Duration(w.last-s.start))
+	}
 	s.await(ctx)
 	s.over.Store(true)
 	looking.Wait()
