@@ -155,7 +155,8 @@ func (m *memoryMap) region(rkey uint32) *memoryRegion {
 // add adds a range to those of a kind of access.
 func (r *memoryRegion) add(kind int, from, to uint64) {
 	list := r.ranges[kind]
-	if i := r.latest[kind]; i < len(list) && list[i].From <= from && to <= list[i].To {
+	if i := r.latest[kind]; i < len(list) && list[i].From <= from && from <= list[i].To && (i+1 == len(list) || to < list[i+1].From) {
+		list[i].To = max(list[i].To, to)
 		return
 	}
 	// i is the first range that ends at from or behind it.

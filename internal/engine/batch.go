@@ -77,7 +77,6 @@ func newPart() *part {
 func (pt *part) reset() {
 	pt.n = 0
 	pt.bytes, pt.captured, pt.truncated, pt.malformed, pt.numLinks = 0, 0, 0, 0, 0
-	clear(pt.marks[:len(pt.frames)])
 }
 
 func (pt *part) count(p *dissect.Packet) {
