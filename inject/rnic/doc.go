@@ -31,5 +31,6 @@
 //
 // The packet path allocates nothing. An idle queue pair costs no time: those with something to send stand in a list that is served
 // round robin, timers in a heap where a queue pair has one place, which is moved only when it is due. Memory is taken when objects
-// are created: QP.Memory says how much.
+// are created, and does not grow: a queue pair takes 1.1 KiB, 88 bytes for each send work request and 9 for each receive, 16 for each
+// element of their lists, 56 for each READ that it may have to answer, and its inline room; QP.Memory says it to the byte.
 package rnic

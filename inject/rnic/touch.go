@@ -16,13 +16,17 @@ func (q *QP) touch() uint32 {
 		uint32(q.rsp.ePSN) + uint32(q.rsp.left) + uint32(q.rsp.nak) + uint32(q.rate.next)
 }
 
-// touchQueue reads from the oldest and the next send work request.
-func (q *QP) touchQueue() uint32 {
-	if len(q.sq.ring) == 0 {
-		return 0
+// touchQueue reads from the oldest and the next send work request, if they are posted.
+func (q *QP) touchQueue() (sum uint32) {
+	tail := q.sq.tail.Load()
+	if q.req.head != tail {
+		sum += q.sq.at(q.req.head).length
 	}
-	head, cur := q.sq.at(q.req.head), q.sq.at(q.req.cur)
-	return head.length + cur.length + uint32(head.status) + uint32(cur.status)
+	if q.req.cur != tail {
+		w := q.sq.at(q.req.cur)
+		sum += w.length + uint32(w.status)
+	}
+	return sum
 }
 
 // touchBatch touches the queue pairs of the frames that were received. It looks where the QPN usually is, and does not care if it is
