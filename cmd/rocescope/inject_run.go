@@ -22,7 +22,8 @@ const (
 	mostDuration = 10 * time.Second
 )
 
-// fileRate is at what rate frames are written to a file, if no other is asked for; and fileStart the time of the first.
+// fileRate is at what rate frames go to a file or a simulation, if no other is asked for; and fileStart the time of a file's
+// first.
 const (
 	fileRate  = 100e9
 	fileStart = 1_000_000_000 * int64(time.Second)
@@ -179,12 +180,11 @@ func (o *injectOptions) fileClock() *stream.Virtual {
 	return clock
 }
 
-// simulationClock is that of a simulated core, which goes on while somebody waits for its answers.
+// simulationClock is that of a simulated core, whose time passes while its answers are waited for.
 type simulationClock struct{ p *port.Pipe }
 
-func (c *simulationClock) Now() int64 { return c.p.Now() }
-
-func (c *simulationClock) Wait(time.Duration) { time.Sleep(time.Microsecond) }
+func (c *simulationClock) Now() int64         { return c.p.Now() }
+func (c *simulationClock) Wait(time.Duration) {}
 
 // openSimulation starts a simulated core.
 func (i *injection) openSimulation() error {
@@ -193,8 +193,12 @@ func (i *injection) openSimulation() error {
 		return i.portError(err)
 	}
 	i.ports = []port.Port{p}
-	i.o.config.Clock = &simulationClock{p}
-	if i.stream, err = stream.New(i.o.config); err != nil {
+	c := &i.o.config
+	c.Clock, c.Turns = &simulationClock{p}, true
+	if c.Rate == (stream.Rate{}) {
+		c.Rate.Bits = fileRate
+	}
+	if i.stream, err = stream.New(*c); err != nil {
 		p.Close()
 		return errUsage("%w", err)
 	}

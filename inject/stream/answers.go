@@ -25,6 +25,7 @@ type answers struct {
 	n       Answers
 	byOp    []uint64 // answered messages, by part of the mix
 	seen    seen
+	checked int64 // when timeouts were looked for
 	failed  atomic.Bool
 	err     error
 }
@@ -75,45 +76,62 @@ func newAnswers(s *Stream, ports []port.Port) *answers {
 
 // run looks until it is told that no more is waited for.
 func (a *answers) run() {
-	c := a.stream.plan.config.Clock
 	wait := longestWait
 	if len(a.ports) > 1 {
 		wait = shortWait
 	}
-	var checked int64
 	for turn := 0; ; turn++ {
 		last := a.stream.over.Load()
-		got := 0
-		for _, p := range a.ports {
-			n, err := p.Receive(a.in)
-			for i := range a.in[:n] {
-				a.handle(a.in[i].Data, a.in[i].Time)
-			}
-			if got += n; err != nil {
-				a.fail(err)
-				return
-			}
-		}
-		if a.publish(); got > 0 {
+		got := a.receive()
+		switch {
+		case a.err != nil, last && got == 0:
+			return
+		case got > 0:
 			continue
 		}
-		if last {
-			return
+		a.idle(a.ports[turn%len(a.ports)], wait)
+	}
+}
+
+// step looks once, and waits if there is nothing: for who sends and looks in turns.
+func (a *answers) step(wait time.Duration) {
+	if a.err == nil && a.receive() == 0 && wait > 0 {
+		if a.idle(a.ports[0], wait); a.err == nil {
+			a.receive()
 		}
-		if err := a.ports[turn%len(a.ports)].Wait(wait); err != nil {
+	}
+}
+
+// receive takes note of what is there.
+func (a *answers) receive() (got int) {
+	for _, p := range a.ports {
+		n, err := p.Receive(a.in)
+		for i := range a.in[:n] {
+			a.handle(a.in[i].Data, a.in[i].Time)
+		}
+		if got += n; err != nil {
 			a.fail(err)
-			return
+			break
 		}
-		if now := c.Now(); now-checked > int64(10*time.Millisecond) {
-			checked = now
-			a.timeouts(now)
-		}
+	}
+	a.publish()
+	return got
+}
+
+// idle waits for something to come.
+func (a *answers) idle(p port.Port, wait time.Duration) {
+	if err := p.Wait(wait); err != nil {
+		a.fail(err)
+		return
+	}
+	if now := a.stream.plan.config.Clock.Now(); now-a.checked > int64(10*time.Millisecond) {
+		a.checked = now
+		a.timeouts(now)
 	}
 }
 
 // fail ends the run: who cannot see what it does, stops doing it.
 func (a *answers) fail(err error) {
-	a.publish()
 	a.err = err
 	a.failed.Store(true)
 	a.stream.halt.Store(true)

@@ -62,6 +62,7 @@ type Config struct {
 	Seed       uint64
 	Linger     time.Duration // how long to wait for answers that do not come; 0 = 500 ms
 	Clock      Clock         // nil = the machine's
+	Turns      bool          // one goroutine sends and looks in turns; time passes while it waits for answers: for simulations
 }
 
 const (
@@ -147,6 +148,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("a burst of %d packets cannot be: 1 to %d can", c.Burst, maxBurst)
 	case c.Window < 0 || c.Window > 1<<22:
 		return fmt.Errorf("a window of %d PSNs cannot be: 1 to %d can", c.Window, 1<<22)
+	case c.Turns && c.Rate == (Rate{}):
+		return errors.New("a stream to a simulation needs a rate: its time passes between packets only")
 	case c.Rate.Packets < 0 || c.Rate.Bits < 0 || c.Rate.Packets > 0 && c.Rate.Bits > 0:
 		return errors.New("a rate is a number of packets or of bits per second, above 0")
 	case c.Count == 0 && c.Duration == 0 && c.Packets == 0:

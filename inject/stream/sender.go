@@ -170,7 +170,7 @@ func (w *sender) run() {
 					return
 				}
 			}
-			w.plan.config.Clock.Wait(d)
+			w.stream.wait(d)
 			continue
 		}
 		n := w.fill()
@@ -436,18 +436,18 @@ func (w *sender) idle() error {
 	if err := w.port.Flush(); err != nil {
 		return err
 	}
-	if w.asleep++; w.asleep < 64 && len(w.active) > 0 {
+	if w.asleep++; w.asleep < 64 && len(w.active) > 0 && !w.plan.config.Turns {
 		runtime.Gosched()
 		return nil
 	}
-	w.plan.config.Clock.Wait(nap)
+	w.stream.wait(nap)
 	return nil
 }
 
 // finish sees to it that everything has left.
 func (w *sender) finish() error {
 	c := w.plan.config.Clock
-	for end := c.Now() + int64(time.Second); ; c.Wait(nap) {
+	for end := c.Now() + int64(time.Second); ; w.stream.wait(nap) {
 		if err := w.port.Flush(); err != nil {
 			return err
 		}

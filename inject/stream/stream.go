@@ -85,10 +85,13 @@ func (s *Stream) Looks() bool { return s.looking }
 // Prepare divides the QPs over the ports. Run does it where it was not done before; to do it earlier is to know before
 // anything is sent that there is memory enough.
 func (s *Stream) Prepare(ports []port.Port) error {
-	if len(ports) == 0 || s.senders != nil {
-		return errors.New("a stream goes out of one port or more, once")
-	}
 	c := &s.plan.config
+	switch {
+	case len(ports) == 0 || s.senders != nil:
+		return errors.New("a stream goes out of one port or more, once")
+	case c.Turns && len(ports) > 1:
+		return errors.New("a stream that sends and looks in turns has one port")
+	}
 	var receiving []port.Port
 	for _, p := range ports {
 		info := p.Info()
@@ -161,7 +164,7 @@ func (s *Stream) Run(ctx context.Context, ports []port.Port) (*Result, error) {
 	defer stop()
 
 	var looking, sending sync.WaitGroup
-	if s.looking {
+	if s.looking && !c.Turns {
 		looking.Go(s.answers.run)
 	}
 	for _, w := range s.senders {
@@ -192,8 +195,17 @@ func (s *Stream) await(ctx context.Context) {
 		if c.Clock.Now()-max(ended, s.heard.Load()) > int64(c.Linger) {
 			return
 		}
-		c.Clock.Wait(nap)
+		s.wait(nap)
 	}
+}
+
+// wait lets time pass. Who sends and looks in turns looks then.
+func (s *Stream) wait(d time.Duration) {
+	if s.plan.config.Turns && s.looking {
+		s.answers.step(d)
+		return
+	}
+	s.plan.config.Clock.Wait(d)
 }
 
 // settled reports whether everything that was sent is acknowledged.
