@@ -43,7 +43,7 @@ type Refusal struct {
 // Bounds of a memory map.
 const (
 	maxRegions  = 64
-	maxRanges   = 64
+	maxRanges   = 32
 	maxRefusals = 16
 )
 
