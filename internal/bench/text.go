@@ -10,6 +10,9 @@ captures are made by internal/bench/traffic: healthy RC traffic with valid ICRCs
 and their ACK, READs of 4 responses, SENDs and their ACK, over 64 connections packet by packet unless a row says otherwise.
 All files lie in the page cache.
 
+Of whole processes, the larger capture says what a packet costs, the smaller one also what it costs to start the program. The
+program is built by make, with the profile in cmd/rocescope.
+
     make bench
 `
 
@@ -19,7 +22,7 @@ const readPath = `
 
 Mapping a file saves the copy that read(2) makes, and costs page faults. In a virtual machine whose hypervisor mirrors page
 tables a fault costs several copies of its page; elsewhere it costs less than one. So captures.Open tries both on the first
-MiB of files of 64 MiB and more, by thread processor time, maps where that takes less than four fifths of reading, and reads
-otherwise. Smaller files are always read. The table has both figures for this machine. Frames and errors are the same either
+half MiB of files of 64 MiB and more, takes the shortest of three tries, maps where that takes less than four fifths of
+reading, and reads otherwise. Smaller files are always read. The table has both figures for this machine. Frames and errors are the same either
 way; a file that is cut while it is read ends with exit code 4, also under a mapping.
 `
