@@ -205,7 +205,7 @@ func (o *injectOptions) operation(word string) (stream.Op, error) {
 func (o *injectOptions) configure() error {
 	c := &o.config
 	c.MTU, c.QPs, c.QKey, c.PKey, c.Seed = o.mtu, o.qps, o.qkey, uint16(o.pkey), o.seed
-	c.Burst, c.Window, c.Interleave = o.burst, o.window, o.interleave
+	c.Burst, c.Window, c.Interleave, c.Threads = o.burst, o.window, o.interleave, o.threads
 	c.Count, c.Duration = o.count, o.duration.d
 	if c.Duration > 0 && !o.given("iters") {
 		c.Count = 0

@@ -111,8 +111,8 @@ func (i *injection) openInterface() error {
 	po := port.Options{
 		Via: o.via, Interface: o.iface, Queue: o.queue, MaxFrame: i.stream.MaxFrame(), SendOnly: o.noAnswers || !i.stream.Expects(),
 	}
-	if po.SendOnly || o.threads > 1 {
-		po.Queues = o.threads
+	if po.SendOnly {
+		po.Queues = o.threads // else all that there are: the card spreads answers over them
 	}
 	var messages port.Messages
 	if po.SendOnly || o.via == port.ViaLive {

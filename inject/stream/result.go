@@ -135,9 +135,11 @@ func (s *Stream) result() *Result {
 			op.Payload += t.payload
 			op.Resent += t.resent
 		}
-		p := PortResult{w.port.Info(), w.port.Stats()}
-		r.PerPort = append(r.PerPort, p)
-		add(&r.Port, &p.Stats)
+	}
+	for _, p := range s.ports {
+		of := PortResult{p.Info(), p.Stats()}
+		r.PerPort = append(r.PerPort, of)
+		add(&r.Port, &of.Stats)
 	}
 	if s.answers != nil {
 		r.Answers, r.Latency = s.answers.n, latencyOf(s.answers.latency)
@@ -174,9 +176,6 @@ func (s *Stream) result() *Result {
 	r.NotSent = r.Asked - r.Messages - r.Cut
 	return r
 }
-
-// begun reports whether a message was begun and not sent whole. One that is being sent again was.
-func (q *qp) begun() bool { return q.packet > 0 && q.packet < q.msg.packets && q.msg.index >= q.fresh }
 
 func (s *Stream) qpResult(i int, q *qp) QPResult {
 	r := QPResult{
@@ -227,9 +226,11 @@ func (s *Stream) Progress() Progress {
 		p.Payload += w.published.payload.Load()
 		p.Resent += w.published.resent.Load()
 		p.Stalled += w.published.stalled.Load()
-		st := w.port.Stats()
-		add(&p.Port, &st)
 		p.Slots += len(w.rooms)
+	}
+	for _, of := range s.ports {
+		st := of.Stats()
+		add(&p.Port, &st)
 	}
 	if s.answers != nil {
 		n := &s.answers.seen

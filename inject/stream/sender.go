@@ -10,29 +10,6 @@ import (
 	"github.com/rocescope/rocescope/inject/port"
 )
 
-// qp is a QP as its sender has it.
-type qp struct {
-	*qpPlan
-	sh        *shared
-	id        int
-	keys      []uint32 // of its templates; nil if there would be too many
-	seq       sequence
-	msg       message
-	packet    int    // of msg, to be sent next; msg.packets = none
-	sent      uint64 // position behind the last PSN that was sent
-	fresh     uint64 // index behind the last message that was sent whole
-	past      []past // ring of the last messages
-	pasts     uint64
-	notBefore int64
-	active    bool // in the sender's list
-	touched   bool // in this burst
-	stopped   bool
-	lost      bool // asked for what is too long ago
-}
-
-// past is what it takes to send a message again.
-type past struct{ seq sequence }
-
 // tally is what was sent of an operation.
 type tally struct{ messages, packets, bytes, payload, resent uint64 }
 
@@ -259,17 +236,6 @@ func (w *sender) open(q *qp) bool {
 	return end <= acked+window || q.msg.pos+uint64(q.packet) <= acked
 }
 
-// end is the position behind the QP's next packet.
-func (q *qp) end() uint64 {
-	switch {
-	case q.msg.psns == 0:
-		return q.msg.pos
-	case q.packet == q.msg.packets-1:
-		return q.msg.end()
-	}
-	return q.msg.pos + uint64(q.packet) + 1
-}
-
 // frame makes the QP's next frame.
 func (w *sender) frame(q *qp) {
 	m := &q.msg
@@ -365,28 +331,6 @@ func (w *sender) obey(q *qp) {
 	default:
 		q.notBefore = w.now + int64(delay(o))
 	}
-}
-
-// goBack goes back to a position, if it is still known what was there.
-func (q *qp) goBack(p *plan, pos uint64) bool {
-	for back := uint64(1); back <= min(q.pasts, uint64(len(q.past))); back++ {
-		then := q.past[(q.pasts-back)%uint64(len(q.past))]
-		if then.seq.pos > pos {
-			continue
-		}
-		q.seq = then.seq
-		q.pasts -= back - 1
-		p.next(q.qpPlan, &q.seq, &q.msg)
-		q.packet = 0
-		switch {
-		case q.msg.psns == 0 || pos >= q.msg.end(): // behind it
-			q.packet = q.msg.packets
-		case q.msg.packets > 1:
-			q.packet = int(pos - q.msg.pos)
-		}
-		return true
-	}
-	return false
 }
 
 // done reports whether nothing is left to send, and no answer left to wait for.

@@ -17,6 +17,7 @@ type Stream struct {
 	plan    *plan
 	qps     []*qp
 	senders []*sender
+	ports   []port.Port
 	answers *answers
 	looking bool // answers are received
 	start   int64
@@ -92,6 +93,7 @@ func (s *Stream) Prepare(ports []port.Port) error {
 	case c.Turns && len(ports) > 1:
 		return errors.New("a stream that sends and looks in turns has one port")
 	}
+	s.ports = ports
 	var receiving []port.Port
 	for _, p := range ports {
 		info := p.Info()
@@ -123,6 +125,9 @@ func (s *Stream) Prepare(ports []port.Port) error {
 		s.answers = newAnswers(s, receiving)
 	}
 	workers := min(len(ports), n)
+	if c.Threads > 0 {
+		workers = min(workers, c.Threads)
+	}
 	for i := range workers {
 		var own []*qp
 		for k := i; k < n; k += workers {
