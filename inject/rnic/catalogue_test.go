@@ -63,6 +63,15 @@ func TestArrivingPacketsThatAreDropped(t *testing.T) {
 		}},
 		{"IP-13", "source address is not the peer's", DropAddress, func(r *rig) []byte { return reseal(r, r.write(rigPSN, 8), func(b []byte) { b[29]++ }) }},
 		{"IP-14", "destination address is not ours", DropAddress, func(r *rig) []byte { return reseal(r, r.write(rigPSN, 8), func(b []byte) { b[33]++ }) }},
+		{"IP-17", "IPv4 addresses in IPv6", DropAddress, func(r *rig) []byte {
+			b := r.write(rigPSN, 8)
+			src, dst := r.outer.Src.As16(), r.outer.Dst.As16()
+			n := len(b) - 34 // of UDP and what it carries
+			v6 := append(slices.Clone(b[:12]), 0x86, 0xDD, 0x60, 0, 0, 0, 0, byte(n), 17, 64)
+			v6 = append(append(append(v6, src[:]...), dst[:]...), b[34:]...)
+			must(r.t, r.craft.Reseal(dissect.LinkEthernet, v6))
+			return v6
+		}},
 		{"UDP-08", "UDP length beyond the packet", DropLength, func(r *rig) []byte { b := r.write(rigPSN, 8); b[39] += 4; return b }},
 		{"UDP-07", "UDP length below the packet", DropLength, func(r *rig) []byte { b := r.write(rigPSN, 8); b[39] -= 4; return b }},
 		{"BTH-01", "transport version", DropTVer, func(r *rig) []byte {

@@ -37,10 +37,10 @@ type CompletionFlags uint8
 
 // The flags.
 const (
-	HasImm     CompletionFlags = 1 << iota
-	HasInv                     // Imm is the remote key that was invalidated
-	HasGRH                     // UD: the first 40 bytes of the buffer are the packet's addresses
-	IsSolicted                 // the peer asked for an event
+	HasImm      CompletionFlags = 1 << iota
+	HasInv                      // Imm is the remote key that was invalidated
+	HasGRH                      // UD: the first 40 bytes of the buffer are the packet's addresses
+	IsSolicited                 // the peer asked for an event
 )
 
 // Completion is a completion queue entry. Of one with an error, ID, Status, QPN and Op are valid.
@@ -154,7 +154,7 @@ func (c *CQ) put(q *QP, e *Completion) {
 	e.QPN = q.qpn
 	c.ring[tail&c.mask] = *e
 	c.tail.Store(tail + 1)
-	if a := c.armed.Load(); a == armedNot || a == armedSolicited && e.Flags&IsSolicted == 0 && e.Status == Success {
+	if a := c.armed.Load(); a == armedNot || a == armedSolicited && e.Flags&IsSolicited == 0 && e.Status == Success {
 		return
 	}
 	c.armed.Store(armedNot)

@@ -72,7 +72,7 @@ func (q *QP) datagram(a *arrival) stage {
 		e.Flags |= HasImm
 	}
 	if p.SE() {
-		e.Flags |= IsSolicted
+		e.Flags |= IsSolicited
 	}
 	q.completeReceive(&e)
 	return done

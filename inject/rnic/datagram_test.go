@@ -23,7 +23,7 @@ func TestDatagramIsDelivered(t *testing.T) {
 	r.said()
 	got := r.polled()
 	want := Completion{
-		ID: 100, Op: CompRecv, Flags: HasGRH | HasImm | IsSolicted, QPN: r.q.QPN(), ByteLen: 140, Imm: 5, SrcQP: peerQPN,
+		ID: 100, Op: CompRecv, Flags: HasGRH | HasImm | IsSolicited, QPN: r.q.QPN(), ByteLen: 140, Imm: 5, SrcQP: peerQPN,
 		Src: dissect.AddrFrom(r.outer.Src),
 	}
 	if len(got) != 1 || got[0] != want {

@@ -56,7 +56,7 @@ func TestWriteReadSendAreCarriedOut(t *testing.T) {
 				must(t, q[0].PostSend(SendWR{ID: 3, Op: OpSendImm, Flags: Signaled | Solicited, Imm: 0xCAFE, SGL: []SGE{a.SGE(2, size)}}))
 				l.settle()
 				wantDone(t, l.taken(0), Completion{ID: 3, Op: CompSend})
-				wantDone(t, l.taken(1), Completion{ID: 7, Op: CompRecv, ByteLen: uint32(size), Imm: 0xCAFE, Flags: HasImm | IsSolicted})
+				wantDone(t, l.taken(1), Completion{ID: 7, Op: CompRecv, ByteLen: uint32(size), Imm: 0xCAFE, Flags: HasImm | IsSolicited})
 				copy(want, a.Bytes()[2:2+size])
 				if !bytes.Equal(b.Bytes(), want) {
 					t.Error("SEND: memory is not what was sent")

@@ -184,8 +184,11 @@ func (a *arrival) serviceFits() bool {
 }
 
 // addressesFit: a connected queue pair takes packets of its peer's address to its own only; datagrams may come from anywhere
-// (annex A17.4.4.2).
+// (annex A17.4.4.2). An IPv4 address in its mapped form is none in IPv6 (CA17-41).
 func (a *arrival) addressesFit() bool {
+	if a.p.Dst.Is4() != a.p.Has(dissect.LayerIPv4) {
+		return false
+	}
 	if a.q != nil && a.q.typ != dissect.UD {
 		return a.p.Src == a.q.peer.dst && a.p.Dst == a.q.peer.src
 	}
