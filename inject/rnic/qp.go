@@ -48,7 +48,7 @@ type QPCap struct {
 
 // Policy is what a queue pair's requester may decide by itself. The zero values are good.
 type Policy struct {
-	Window   int  // request packets that may be unanswered: 256
+	Window   int  // packets that may be on their way, requests or answers to READs: 256
 	AckEvery int  // AckReq on each n-th packet inside a message, besides its last: 32
 	Credits  bool // send, and heed, end-to-end credits
 	Paced    bool // heed congestion notifications by DCQCN

@@ -140,14 +140,15 @@ func (q *QP) credit(w *sendWQE, ssn uint32) bool {
 	return r.unlimited || !takes || dissect.MSN(ssn).Sub(dissect.MSN(r.limit).Add(1)) <= 0
 }
 
-// mayGoOn reports whether window and depth have room for the next packet of a work request.
+// mayGoOn reports whether window and depth have room for the next packet of a work request. Answers to READs have a window of the
+// same size, so that a lost one does not cost all that the depth lets be asked for.
 func (q *QP) mayGoOn(w *sendWQE) bool {
 	r := &q.req
 	if q.typ != dissect.RC {
 		return true
 	}
 	if w.op.answered() {
-		return r.depth < q.attr.MaxRdAtomic
+		return r.depth < q.attr.MaxRdAtomic && r.span < q.tuning.Window
 	}
 	return r.next.Sub(r.una)-r.span < q.tuning.Window
 }

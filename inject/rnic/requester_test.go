@@ -411,6 +411,17 @@ func TestWindowAndAckReq(t *testing.T) {
 	r.sentPSNs(5, 6, 7)
 }
 
+func TestWindowOfAnswers(t *testing.T) {
+	r := newRig(t, dissect.RC, func(i *QPInit, _ *Attr) { i.Policy.Window = 3 })
+	r.post(1, OpRead, 0, 4*rigMTU, 0) // longer than the window: goes all the same
+	r.post(2, OpRead, 0, rigMTU, 0)
+	r.sentPSNs(0)
+	r.send(r.packet(dissect.OpRCReadResponseFirst, ownPSN, hdr{syndrome: good, data: make([]byte, rigMTU)}))
+	r.sentPSNs()
+	r.send(r.packet(dissect.OpRCReadResponseMid, ownPSN+1, hdr{data: make([]byte, rigMTU)}))
+	r.sentPSNs(4)
+}
+
 // AETH-04: credits hold what takes a receive, one message beyond the limit, and nothing else.
 func TestCredits(t *testing.T) {
 	r := newRig(t, dissect.RC, func(i *QPInit, _ *Attr) { i.Policy.Credits = true })
