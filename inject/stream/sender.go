@@ -128,6 +128,9 @@ func (w *sender) turn() {
 	}
 }
 
+// worthFlushing is how long a wait is before which a port is told to get on.
+const worthFlushing = 20 * time.Microsecond
+
 // run sends until there is nothing left to do.
 func (w *sender) run() {
 	if g, ok := w.port.(port.Generator); ok {
@@ -141,7 +144,7 @@ func (w *sender) run() {
 			break
 		}
 		if d, ok := w.pacer.ready(w.now); !ok {
-			if !flushed {
+			if !flushed && d >= worthFlushing {
 				flushed = true
 				if w.err = w.port.Flush(); w.err != nil {
 					return

@@ -308,3 +308,33 @@ func TestFramesTooLongForThePort(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+// Frames leave through as many ports as there are to be threads.
+func TestThreads(t *testing.T) {
+	c := mixedConfig(t, layouts[0].outer, 1024)
+	c.Threads = 2
+	ports := []port.Port{newSink(64), newSink(64), newSink(64)}
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Run(context.Background(), ports)
+	if err != nil || r.Threads != 2 || r.Messages != 66*12 || r.Port.Sent != r.Packets {
+		t.Errorf("%v: %d threads, %d messages, %d packets of %d", err, r.Threads, r.Messages, r.Port.Sent, r.Packets)
+	}
+	for i, p := range ports {
+		if sent := p.Stats().Sent; (sent == 0) != (i == 2) {
+			t.Errorf("port %d sent %d", i, sent)
+		}
+	}
+}
+
+// So many packets are sent and no more, in the middle of a message if need be.
+func TestPacketsAreALimit(t *testing.T) {
+	c := mixedConfig(t, layouts[0].outer, 256)
+	c.Packets = 101
+	_, frames, r := written(t, c)
+	if len(frames) != 101 || r.Packets != 101 || r.Asked != r.Messages+r.Cut+r.NotSent {
+		t.Errorf("%d frames, %+v", len(frames), r)
+	}
+}
