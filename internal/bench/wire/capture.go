@@ -180,7 +180,7 @@ func received(opcode dissect.Opcode, payload int) contestant {
 		done := make(chan error)
 		go func() {
 			batch := make([]xsk.Packet, 512)
-			for n := 1; seen.Load() < uint64(packets); {
+			for n := 1; seen.Load() < uint64(warmUp+packets); {
 				if n == 0 {
 					if _, err := rx.Wait(time.Second); err != nil {
 						done <- err
@@ -203,6 +203,9 @@ func received(opcode dissect.Opcode, payload int) contestant {
 	}
 }
 
+// warmUp is how many frames inPieces sends before it measures.
+const warmUp = 2 * ringFrames
+
 // inPieces sends live frames in pieces that fit into the receiver's ring, each when the one before has arrived: what a packet
 // costs is to be measured, not who waits for whom.
 func inPieces(opcode dissect.Opcode, payload, packets int, arrived func() (uint64, error)) (r result, err error) {
@@ -211,7 +214,7 @@ func inPieces(opcode dissect.Opcode, payload, packets int, arrived func() (uint6
 		return r, err
 	}
 	defer g.Close()
-	return loop(arrived, func() error {
+	pieces := func(packets int) error {
 		from, err := arrived()
 		for sent := 0; sent < packets && err == nil; {
 			n := min(packets-sent, ringFrames-384)
@@ -222,7 +225,12 @@ func inPieces(opcode dissect.Opcode, payload, packets int, arrived func() (uint6
 			err = await(arrived, from+uint64(sent))
 		}
 		return err
-	})
+	}
+	// Once around the ring, so that each page of it was touched.
+	if err := pieces(warmUp); err != nil {
+		return r, err
+	}
+	return loop(arrived, func() error { return pieces(packets) })
 }
 
 // await waits until so many have arrived.

@@ -112,7 +112,7 @@ func overXDP(b *bench) ([]row, error) {
 		if b.txonly != "" {
 			who = append(who, b.inC(s, frame))
 		}
-		all, err := inTurn(b.rounds, 128_000, who...)
+		all, err := inTurn(b.rounds, 1_024_000, who...) // a long run: at its beginning each slot gets its frame, and its memory
 		if err != nil {
 			return nil, err
 		}
