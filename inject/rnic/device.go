@@ -84,8 +84,8 @@ type Device struct {
 
 // receiveBatch and sendBatch are how many frames a Step receives, and sends, at most.
 const (
-	receiveBatch = 64
-	sendBatch    = 128
+	receiveBatch = 256
+	sendBatch    = 256
 )
 
 // Open makes a device on a port, which it uses alone from then on.
