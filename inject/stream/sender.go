@@ -173,11 +173,12 @@ func (w *sender) run() {
 
 // fill makes the frames of a burst.
 func (w *sender) fill() int {
-	for _, slot := range w.taken[:w.port.Take(w.taken)] {
-		w.slots.put(slot)
+	if len(w.slots.queue) < w.burst {
+		w.slots.file()
+		w.slots.queue = w.taken[:w.port.Take(w.taken)]
 	}
 	w.out, w.marks, w.touch, w.bytes = w.out[:0], w.marks[:0], w.touch[:0], 0
-	for len(w.out) < w.burst && w.slots.free > 0 && w.left > 0 {
+	for len(w.out) < w.burst && w.slots.left() > 0 && w.left > 0 {
 		q := w.pick()
 		if q == nil {
 			break
@@ -371,7 +372,7 @@ const mostStuck = 5 * time.Second
 // idle waits for slots, for the window, or for answers.
 func (w *sender) idle() error {
 	switch {
-	case w.slots.free > 0:
+	case w.slots.left() > 0:
 		if w.stuck = 0; len(w.active) > 0 {
 			w.published.stalled.Add(1)
 		}

@@ -9,7 +9,8 @@ type slots struct {
 	prevAll, nextAll   []int32
 	first              []int32 // by template
 	oldest, newest     int32
-	free               int
+	free               int      // in the lists
+	queue              []uint32 // free too, and not in the lists yet: mostly a slot is wanted again for what it holds
 }
 
 const none = -1
@@ -47,8 +48,28 @@ func (s *slots) put(slot uint32) {
 	s.free++
 }
 
+// left is how many slots are free.
+func (s *slots) left() int { return s.free + len(s.queue) }
+
+// file puts those of the queue into the lists.
+func (s *slots) file() {
+	for _, slot := range s.queue {
+		s.put(slot)
+	}
+	s.queue = nil
+}
+
 // get gives a slot for a template; fresh says that it holds something else, and has to be written. There must be a free one.
 func (s *slots) get(template int) (slot uint32, fresh bool) {
+	for len(s.queue) > 0 {
+		slot, s.queue = s.queue[0], s.queue[1:]
+		if s.holds[slot] == int32(template) {
+			return slot, false
+		}
+		if s.put(slot); s.first[template] != none {
+			break
+		}
+	}
 	i := s.first[template]
 	if i == none {
 		i, fresh = s.oldest, true

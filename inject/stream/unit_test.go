@@ -143,11 +143,11 @@ func TestSlots(t *testing.T) {
 	holds := map[uint32]int{}
 	out := map[uint32]bool{}
 	for i := range uint32(n) {
-		s.put(i)
+		s.queue = append(s.queue, i)
 	}
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 100_000 {
-		if s.free == 0 || len(out) > 0 && rnd.IntN(2) == 0 {
+		if s.left() == 0 || len(out) > 0 && rnd.IntN(2) == 0 {
 			for slot := range out {
 				delete(out, slot)
 				s.put(slot)
@@ -168,8 +168,8 @@ func TestSlots(t *testing.T) {
 			t.Fatalf("fresh %v: the slot holds %d (%v), want %d, which some slot holds: %v", fresh, old, held, want, there)
 		}
 		out[slot], holds[slot] = true, want
-		if s.free+len(out) != n {
-			t.Fatalf("%d free and %d out", s.free, len(out))
+		if s.left()+len(out) != n {
+			t.Fatalf("%d free and %d out", s.left(), len(out))
 		}
 	}
 }
