@@ -35,6 +35,8 @@ func commands(a *app) []group {
 		}},
 		{"Send traffic", []*cobra.Command{
 			newInjectCommand(a),
+			newServeCommand(a),
+			newBenchCommand(a),
 		}},
 		{"The tables that everything reads", []*cobra.Command{
 			newFieldsCommand(a),

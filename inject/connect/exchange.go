@@ -42,9 +42,39 @@ type exchangeLine struct {
 	Transport string       `json:"transport,omitempty"`
 	MTU       int          `json:"mtu,omitempty"`
 	QPs       []exchangeQP `json:"qps,omitempty"`
+	Traffic   *Traffic     `json:"traffic,omitempty"`
+	Report    *Report      `json:"report,omitempty"`
 	Ready     bool         `json:"ready,omitempty"`
 	Done      bool         `json:"done,omitempty"`
 	Error     string       `json:"error,omitempty"`
+}
+
+// Traffic is what a client says is going to happen, so that the server can do its part.
+type Traffic struct {
+	Operation string `json:"operation"`        // write, write-imm, read, send, send-imm, compare-swap or fetch-add
+	Size      int    `json:"size"`             // of a message, bytes
+	Slots     int    `json:"slots"`            // messages that a queue pair's memory holds, one behind the other
+	Verify    bool   `json:"verify,omitempty"` // data is the pattern of Seed, and is to be checked by who gets it
+	Seed      uint64 `json:"seed,omitempty"`
+	Answer    bool   `json:"answer,omitempty"` // each SEND is to be answered by one of the same length
+}
+
+// Report is what a side tells with "ready" of the messages until then.
+type Report struct {
+	Messages uint64 `json:"messages"`        // the client: sent on each queue pair; the server: received, on all of them
+	Wrong    uint64 `json:"wrong,omitempty"` // of these, with wrong data
+	Lost     uint64 `json:"lost,omitempty"`  // not received whole
+	First    string `json:"first,omitempty"` // the first wrong one
+}
+
+// Planned is an Application that takes what only rocescope's exchange tells.
+type Planned interface {
+	Application
+	// Traffic is called before Open, if the client tells.
+	Traffic(Traffic) error
+	// Tell is called before Ready with what the client reports, nil for nothing, and Report behind it.
+	Tell(theirs *Report)
+	Report() *Report
 }
 
 type exchangeQP struct {
@@ -189,10 +219,18 @@ const (
 )
 
 // Exchange is the client's side of rocescope's own exchange.
-type Exchange struct{ t *talk }
+type Exchange struct {
+	Traffic *Traffic // if not nil, told with the queue pairs
+	Own     *Report  // if not nil, told with the next "ready"
+	Theirs  *Report  // what the server told with the last
+
+	t *talk
+}
 
 // NewExchange begins one. A patience of 0 is 10 s.
-func NewExchange(s Stream, patience time.Duration) *Exchange { return &Exchange{newTalk(s, patience)} }
+func NewExchange(s Stream, patience time.Duration) *Exchange {
+	return &Exchange{t: newTalk(s, patience)}
+}
 
 // Offer tells the own queue pairs, all of one transport and path MTU, and returns the server's, one for each; their path MTU
 // is the one agreed on.
@@ -200,7 +238,9 @@ func (x *Exchange) Offer(local []Parameters) ([]Parameters, error) {
 	if len(local) == 0 {
 		return nil, errors.New("there are no queue pairs to tell")
 	}
-	if err := x.t.writeLine(exchangeOf(local[0].Transport, local[0].MTU, local)); err != nil {
+	offer := exchangeOf(local[0].Transport, local[0].MTU, local)
+	offer.Traffic = x.Traffic
+	if err := x.t.writeLine(offer); err != nil {
 		return nil, err
 	}
 	l, err := x.t.readLine(x.t.patience, offerWhat)
@@ -221,10 +261,11 @@ func (x *Exchange) Offer(local []Parameters) ([]Parameters, error) {
 // Ready tells that the own queue pairs are ready, or that a phase of the traffic is over, and returns when the server says the
 // same.
 func (x *Exchange) Ready() error {
-	if err := x.t.writeLine(exchangeLine{Ready: true}); err != nil {
+	if err := x.t.writeLine(exchangeLine{Ready: true, Report: x.Own}); err != nil {
 		return err
 	}
 	l, err := x.t.readLine(x.t.patience, readyWhat)
+	x.Theirs = l.Report
 	if err == nil && !l.Ready {
 		err = fmt.Errorf("%s: another line came: %w", readyWhat, ErrGarbage)
 	}
@@ -251,6 +292,12 @@ func (s *Server) exchange(t *talk, a Application) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w: %w", offerWhat, err, ErrGarbage)
 	}
+	planned, _ := a.(Planned)
+	if l.Traffic != nil && planned != nil {
+		if err := planned.Traffic(*l.Traffic); err != nil {
+			return err
+		}
+	}
 	local := make([]Parameters, len(remote))
 	for i := range remote {
 		remote[i].MTU = min(l.MTU, s.mtu())
@@ -272,10 +319,17 @@ func (s *Server) exchange(t *talk, a Application) error {
 		case !l.Ready:
 			return fmt.Errorf("%s: another line came: %w", readyWhat, ErrGarbage)
 		}
+		if planned != nil {
+			planned.Tell(l.Report)
+		}
 		if err := a.Ready(n); err != nil {
 			return err
 		}
-		if err := t.writeLine(exchangeLine{Ready: true}); err != nil {
+		answer := exchangeLine{Ready: true}
+		if planned != nil {
+			answer.Report = planned.Report()
+		}
+		if err := t.writeLine(answer); err != nil {
 			return err
 		}
 		wait = s.idle()

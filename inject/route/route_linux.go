@@ -136,3 +136,23 @@ func (p *Path) solicit() {
 	defer c.Close()
 	_, _ = c.Write([]byte{0})
 }
+
+// InterfaceTo finds the interface through which the kernel reaches an address.
+func InterfaceTo(addr netip.Addr) (string, error) {
+	noRoute := fmt.Errorf("%v: %w: say which interface", addr, ErrNoRoute)
+	if zone := addr.Zone(); zone != "" {
+		return zone, nil
+	}
+	routes, err := netlink.RouteGet(addr.AsSlice())
+	if err != nil || len(routes) == 0 {
+		return "", noRoute
+	}
+	if routes[0].Type == unix.RTN_LOCAL {
+		return "", fmt.Errorf("%v: %w: frames to it leave through no interface", addr, ErrOwnAddress)
+	}
+	link, err := netlink.LinkByIndex(routes[0].LinkIndex)
+	if err != nil {
+		return "", noRoute
+	}
+	return link.Attrs().Name, nil
+}

@@ -1,0 +1,512 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/inject/connect"
+	"github.com/rocescope/rocescope/inject/peer"
+	"github.com/rocescope/rocescope/inject/rnic"
+)
+
+// Requester asks for operations, over one session's connections. It is the peer.Maker of their queue pairs.
+type Requester struct {
+	h    *peer.Host
+	plan Plan
+	pd   *rnic.PD
+	cq   *rnic.CQ
+	mr   *rnic.MR
+	qps  []asker
+
+	worker  peer.Worker
+	done    chan struct{}
+	running bool
+	polled  [64]rnic.Completion
+	target  uint64 // messages on each queue pair in this round
+	until   int64  // when to stop posting; 0 = never
+	settled int    // queue pairs that have done all of the round
+	filling int    // queue pairs that were not filled yet
+
+	last   int64 // when something completed
+	window window
+	begun  int64
+	Result Result
+}
+
+// asker is a queue pair of a Requester. What is there of each slot is a slice of one array.
+type asker struct {
+	c        *peer.Conn
+	posted   uint64 // messages
+	done     uint64
+	got      uint64 // answers, of a rally
+	times    []int64
+	over     bool
+	settled  bool
+	wr       rnic.SendWR
+	sge      [1]rnic.SGE
+	base     int // of its memory in the region
+	outgoing *byte
+	incoming *byte
+}
+
+// NewRequester makes one for a plan.
+func NewRequester(h *peer.Host, plan Plan) (*Requester, error) {
+	if err := plan.complete(); err != nil {
+		return nil, err
+	}
+	r := &Requester{h: h, plan: plan, qps: make([]asker, plan.QPs), pd: h.Device().AllocPD()}
+	r.worker.Work = r.work
+	per := r.perQP()
+	regions := 1
+	if plan.Verify || plan.Rally != OneWay {
+		regions = plan.QPs
+	}
+	if total := uint64(per) * uint64(regions); total > maxSize {
+		return nil, fmt.Errorf("%d queue pairs with %d bytes each need more memory than %d bytes", regions, per, maxSize)
+	}
+	receives := 0
+	if plan.Rally == SendRally {
+		receives = rallyReceives
+	}
+	err := h.Do(func() (err error) {
+		if r.cq, err = h.Device().CreateCQ(plan.QPs * (plan.Depth + receives)); err != nil {
+			return err
+		}
+		r.mr, err = r.pd.RegMR(make([]byte, per*regions), rnic.LocalWrite|rnic.RemoteWrite|rnic.RemoteRead)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range r.qps {
+		r.qps[i].times = make([]int64, plan.Depth)
+		if regions > 1 {
+			r.qps[i].base = i * per
+		}
+	}
+	if plan.Verify {
+		r.Result.Verified = true
+	} else {
+		fill(r.mr.Bytes(), plan.Seed, 0, 0)
+	}
+	r.Result.Histogram = hdrhistogram.New(1, int64(time.Hour), 3)
+	return r, nil
+}
+
+// rallyReceives is how many receives a queue pair has where SENDs are answered; grh is what stands before a datagram's data.
+const (
+	rallyReceives = 2
+	grh           = 40
+)
+
+// perQP is the memory of a queue pair: the slots, and behind them, of a rally, where the other side's messages come.
+func (r *Requester) perQP() int {
+	n := r.plan.slots() * r.plan.stride()
+	if r.plan.Rally != OneWay {
+		n += r.incomingSize()
+	}
+	return n
+}
+
+func (r *Requester) incomingSize() int { return r.plan.stride() + 64 }
+
+// PD implements peer.Maker.
+func (r *Requester) PD() *rnic.PD { return r.pd }
+
+// Make implements peer.Maker. What the other side is told of memory is where a rally's answers go.
+func (r *Requester) Make(i int, t dissect.Transport) (*rnic.QP, connect.Memory, error) {
+	var m connect.Memory
+	init := rnic.QPInit{
+		Type: t, SendCQ: r.cq, RecvCQ: r.cq, Policy: r.plan.Policy, Cap: rnic.QPCap{MaxSendWR: r.plan.Depth, MaxRecvWR: rallyReceives, MaxSGE: 1},
+	}
+	if t != dissect.UD {
+		q := &r.qps[i]
+		m = connect.Memory{RKey: r.mr.RKey(), VA: r.mr.VA() + uint64(r.incomingAt(q)), Length: uint64(r.plan.stride())}
+	}
+	qp, err := r.pd.CreateQP(init)
+	return qp, m, err
+}
+
+func (r *Requester) incomingAt(q *asker) int {
+	if r.plan.Rally == OneWay {
+		return q.base
+	}
+	return q.base + r.plan.slots()*r.plan.stride()
+}
+
+// Prepare implements peer.Maker.
+func (r *Requester) Prepare(c *peer.Conn) error {
+	r.qps[c.Index].c = c
+	if r.plan.Rally != SendRally {
+		return nil
+	}
+	for range rallyReceives {
+		if err := r.receive(&r.qps[c.Index]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// receive posts a receive of a rally.
+func (r *Requester) receive(q *asker) error {
+	return q.c.QP.PostRecv(rnic.RecvWR{ID: uint64(q.c.Index), SGL: []rnic.SGE{r.mr.SGE(r.incomingAt(q), r.incomingSize())}})
+}
+
+// Check says why a session cannot carry the plan; it is for the time behind Dial.
+func (r *Requester) Check(s *peer.Session) error {
+	for _, c := range s.Conns {
+		m := c.Remote.Memory
+		switch need := uint64(r.plan.slots() * r.plan.stride()); {
+		case r.plan.Transport == dissect.UD && r.plan.Size > c.Local.MTU || r.plan.Transport == dissect.UD && r.plan.Size > c.Remote.MTU:
+			return fmt.Errorf("a datagram of %d bytes does not fit into the path MTU of %d", r.plan.Size, min(c.Local.MTU, c.Remote.MTU))
+		case isSend(r.plan.Op):
+		case m.IsZero():
+			return fmt.Errorf("%v told no memory region for its QP %#06x, which %v needs", c.Remote.Address, c.Remote.QPN, r.plan.Op)
+		case m.Length > 0 && m.Length < uint64(r.plan.Size), r.plan.Verify && m.Length > 0 && m.Length < need:
+			return fmt.Errorf("%v offers %d bytes of memory, and messages of %d bytes were asked for", c.Remote.Address, m.Length, r.plan.Size)
+		}
+	}
+	return nil
+}
+
+// Run carries the plan out over a session that is ready. The result is there even with an error, as far as it came.
+func (r *Requester) Run(ctx context.Context, s *peer.Session) error {
+	res := &r.Result
+	res.Size, res.QPs, res.MTU = r.plan.Size, len(r.qps), s.Conns[0].Remote.MTU
+	before := r.h.Device().Counters()
+	r.begun = r.h.Now()
+	if r.plan.Duration > 0 {
+		r.until = r.begun + int64(r.plan.Duration)
+	}
+	var err error
+	for err == nil && !r.finished() {
+		if err = r.round(ctx); err != nil || !r.plan.Verify {
+			break
+		}
+		err = r.barrier(s)
+	}
+	res.Counters = Difference(before, r.h.Device().Counters())
+	res.finish(&r.plan)
+	return errors.Join(err, res.Failure)
+}
+
+// finished reports whether all that was asked for is done.
+func (r *Requester) finished() bool {
+	if r.Result.Failure != nil {
+		return true
+	}
+	if r.plan.Count > 0 && r.target >= r.plan.Count {
+		return true
+	}
+	return r.until > 0 && r.h.Now() >= r.until
+}
+
+// round has messages sent until the round's target, or the time.
+func (r *Requester) round(ctx context.Context) error {
+	target := r.plan.Count
+	if target == 0 {
+		target = 1 << 62
+	}
+	if r.plan.Verify && isWrite(r.plan.Op) { // what was written is checked before it is written over
+		target = min(target, r.target+uint64(r.plan.slots()))
+	}
+	done := make(chan struct{})
+	err := r.h.Do(func() error {
+		r.target, r.done, r.settled, r.filling = target, done, 0, 0
+		for i := range r.qps {
+			r.qps[i].settled = false
+		}
+		r.last = r.h.Now()
+		r.window.begin(r.last, r.Result.Messages)
+		r.running = true
+		r.h.Attach(&r.worker)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-r.h.Done():
+		return r.h.Err()
+	}
+	return errors.Join(err, r.h.Do(func() error { r.stop(); return nil }))
+}
+
+// settle is how long what UC and UD sent last may be under way.
+const settle = 50 * time.Millisecond
+
+// barrier lets the other side check what it has.
+func (r *Requester) barrier(s *peer.Session) error {
+	if r.plan.Transport != dissect.RC {
+		time.Sleep(settle)
+	}
+	theirs, err := s.Ready(r.qps[0].done)
+	if theirs != nil {
+		r.Result.takeReport(theirs)
+	}
+	return err
+}
+
+// stop ends a round, on the host's thread.
+func (r *Requester) stop() {
+	if !r.running {
+		return
+	}
+	r.running = false
+	r.Result.Took += time.Duration(r.h.Now() - r.window.start)
+	r.h.Detach(&r.worker)
+	close(r.done)
+}
+
+// work is done once per batch.
+func (r *Requester) work(now int64) (busy bool) {
+	if !r.running {
+		return false
+	}
+	if r.filling < len(r.qps) {
+		r.fill(now)
+		busy = true
+	}
+	for {
+		n := r.cq.Poll(r.polled[:])
+		for i := range r.polled[:n] {
+			r.completed(&r.polled[i], now)
+		}
+		if n > 0 {
+			r.last, busy = now, true
+		}
+		if n < len(r.polled) {
+			break
+		}
+	}
+	if r.plan.Rally == WriteRally {
+		busy = r.look(now) || busy
+	}
+	r.window.look(now, &r.Result)
+	switch {
+	case r.settled == len(r.qps):
+		r.stop()
+	case now-r.last > int64(r.plan.Stall):
+		r.Result.fail(fmt.Errorf("nothing completed for %v: %w", r.plan.Stall, ErrStalled))
+		r.stop()
+	}
+	return busy
+}
+
+// ErrStalled: nothing completes, and nothing fails.
+var ErrStalled = errors.New("the other side does not go on")
+
+// fillBatch is how many queue pairs are filled at a time.
+const fillBatch = 64
+
+// fill posts what the depth allows.
+func (r *Requester) fill(now int64) {
+	for end := min(r.filling+fillBatch, len(r.qps)); r.filling < end; r.filling++ {
+		q := &r.qps[r.filling]
+		if r.plan.Rally == WriteRally {
+			continue // the other side begins
+		}
+		for q.posted-q.done < uint64(r.plan.Depth) && r.wants(q, now) {
+			if !r.post(q, now) {
+				break
+			}
+		}
+		r.settleIf(q, now)
+	}
+}
+
+func (r *Requester) wants(q *asker, now int64) bool {
+	return !q.over && q.posted < r.target && (r.until == 0 || now < r.until)
+}
+
+// settleIf notes that a queue pair has done all of the round.
+func (r *Requester) settleIf(q *asker, now int64) {
+	if q.settled || q.done < q.posted && !q.over || r.wants(q, now) {
+		return
+	}
+	if r.plan.Rally == WriteRally && q.got < q.posted && !q.over {
+		return
+	}
+	q.settled = true
+	r.settled++
+}
+
+// post posts the next message of a queue pair.
+func (r *Requester) post(q *asker, now int64) bool {
+	p, k := &r.plan, q.posted
+	slot := int(k % uint64(p.slots()))
+	at := q.base + slot*p.stride()
+	w := &q.wr
+	w.ID, w.Op, w.Flags = uint64(q.c.Index)<<32|k%uint64(p.Depth), p.Op, rnic.Signaled
+	q.sge[0] = r.mr.SGE(at, p.Size)
+	w.SGL = q.sge[:]
+	remote := &q.c.Remote
+	if !isSend(p.Op) {
+		w.RemoteVA, w.RKey = remote.Memory.VA+uint64(slot*p.stride()), remote.Memory.RKey
+	}
+	if p.Transport == dissect.UD {
+		w.AH, w.DstQP, w.QKey = q.c.AH, remote.QPN, remote.QKey
+	}
+	w.Imm = uint32(k)
+	switch {
+	case isAtomic(p.Op):
+		r.prepareAtomic(q, k)
+	case p.Verify && p.Op == rnic.OpRead:
+		clear(r.mr.Bytes()[at : at+p.Size]) // what was there is the same
+	case p.Verify:
+		fill(r.mr.Bytes()[at:at+p.Size], p.Seed, q.c.Index, k)
+	case p.Rally == WriteRally:
+		r.mr.Bytes()[at+p.Size-1] = byte(k + 1)
+	}
+	if err := q.c.QP.PostSend(*w); err != nil {
+		r.fail(q, fmt.Errorf("QP %#06x: post message %d: %w", q.c.Local.QPN, k, err))
+		return false
+	}
+	q.times[k%uint64(p.Depth)] = now
+	q.posted++
+	return true
+}
+
+// prepareAtomic says what an atomic compares and stores. All are of one word, so that each tells what those before it did.
+func (r *Requester) prepareAtomic(q *asker, k uint64) {
+	w := &q.wr
+	w.RemoteVA = q.c.Remote.Memory.VA
+	w.CompareAdd, w.Swap = 1, 0
+	if r.plan.Op == rnic.OpCompareSwap {
+		w.CompareAdd, w.Swap = 0, 0
+		if r.plan.Verify {
+			w.CompareAdd = atomicValue(true, r.plan.Seed, q.c.Index, k)
+			w.Swap = atomicValue(true, r.plan.Seed, q.c.Index, k+1)
+		}
+	}
+}
+
+func (r *Requester) fail(q *asker, err error) {
+	q.over = true
+	r.Result.fail(err)
+}
+
+// completed takes a completion.
+func (r *Requester) completed(c *rnic.Completion, now int64) {
+	q := &r.qps[c.ID>>32]
+	switch {
+	case c.Op >= rnic.CompRecv:
+		r.answered(&r.qps[c.ID&0xFFFFFFFF], c, now)
+		return
+	case c.Status == rnic.WRFlushErr:
+		q.done++
+		q.over = true
+		r.Result.Flushed++
+	case c.Status != rnic.Success:
+		r.fail(q, &CompletionError{QPN: q.c.Local.QPN, Peer: q.c.Remote.QPN, Message: q.done, Op: r.plan.Op, Status: c.Status})
+		q.done++
+	default:
+		if r.plan.Rally == OneWay {
+			r.record(q, now-q.times[c.ID&0xFFFFFFFF])
+			if r.plan.Verify && (r.plan.Op == rnic.OpRead || isAtomic(r.plan.Op)) {
+				r.verify(q)
+			}
+		}
+		q.done++
+		if r.plan.Rally == OneWay && r.wants(q, now) {
+			r.post(q, now)
+		}
+	}
+	r.settleIf(q, now)
+}
+
+// record takes the time of a message.
+func (r *Requester) record(q *asker, ns int64) {
+	_ = r.Result.Histogram.RecordValue(max(ns, 1)) // what is beyond an hour is not counted here
+	r.Result.Messages++
+}
+
+// verify checks what a READ or an atomic brought. Completions of a queue pair come in order.
+func (r *Requester) verify(q *asker) {
+	p, k := &r.plan, q.done
+	slot := int(k % uint64(p.slots()))
+	b := r.mr.Bytes()[q.base+slot*p.stride():][:p.Size]
+	if isAtomic(p.Op) {
+		if got, want := leWord(b), atomicValue(p.Op == rnic.OpCompareSwap, p.Seed, q.c.Index, k); got != want {
+			r.Result.wrong(fmt.Sprintf("QP %#06x: %v %d found %#x, and %#x was due", q.c.Local.QPN, p.Op, k, got, want))
+		}
+		return
+	}
+	if at := differs(b, p.Seed, q.c.Index, uint64(slot)); at >= 0 {
+		r.Result.wrong(fmt.Sprintf("QP %#06x: READ %d is wrong from byte %d on", q.c.Local.QPN, k, at))
+	}
+}
+
+// answered takes a SEND of a rally.
+func (r *Requester) answered(q *asker, c *rnic.Completion, now int64) {
+	if c.Status != rnic.Success {
+		if c.Status != rnic.WRFlushErr {
+			r.fail(q, &CompletionError{QPN: q.c.Local.QPN, Peer: q.c.Remote.QPN, Message: q.got, Op: r.plan.Op, Status: c.Status, Receive: true})
+		}
+		r.settleIf(q, now)
+		return
+	}
+	r.record(q, (now-q.times[0])/2)
+	if r.plan.Verify {
+		from := r.incomingAt(q)
+		if c.Flags&rnic.HasGRH != 0 {
+			from += grh
+		}
+		if at := differs(r.mr.Bytes()[from:][:r.plan.Size], r.plan.Seed, q.c.Index, q.got); at >= 0 {
+			r.Result.wrong(fmt.Sprintf("QP %#06x: the answer to SEND %d is wrong from byte %d on", q.c.Local.QPN, q.got, at))
+		}
+	}
+	q.got++
+	if err := r.receive(q); err != nil {
+		r.fail(q, err)
+	}
+	if r.wants(q, now) {
+		r.post(q, now)
+	}
+	r.settleIf(q, now)
+}
+
+// look looks for the WRITEs of a rally.
+func (r *Requester) look(now int64) (busy bool) {
+	for i := range r.qps {
+		q := &r.qps[i]
+		if q.settled || q.over || q.got > q.posted || q.posted-q.done >= uint64(r.plan.Depth) {
+			continue
+		}
+		if r.plan.Count > 0 && q.got >= r.plan.Count {
+			r.settleIf(q, now)
+			continue
+		}
+		if r.mr.Bytes()[r.incomingAt(q)+r.plan.Size-1] != byte(q.got+1) {
+			continue
+		}
+		if q.got > 0 {
+			r.record(q, (now-q.times[0])/2)
+		}
+		q.got++
+		r.last, busy = now, true
+		if r.wants(q, now) {
+			r.post(q, now)
+		}
+		r.settleIf(q, now)
+	}
+	return busy
+}
+
+// Close gives back memory; it is for the time behind the session's end.
+func (r *Requester) Close() {
+	_ = r.h.Do(func() error {
+		r.stop()
+		return r.mr.Deregister()
+	})
+}
