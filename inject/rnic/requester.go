@@ -171,18 +171,16 @@ func (q *QP) writeRequest(w *sendWQE) int {
 	bth, payload := q.peer.begin(room, info, q, r.next)
 	offset := at * q.mtu
 	n := uint32(0)
-	switch {
-	case w.op.answered():
-		if !d.allowed(q.sq.sgl(r.cur, w), q.pd, LocalWrite) {
-			w.status = LocProtErr
-			return 0
-		}
-	default:
+	ok := false
+	if w.op.answered() {
+		ok = d.allowed(q.sq.sgl(r.cur, w), q.pd, LocalWrite)
+	} else {
 		n = min(w.length-offset, q.mtu)
-		if !q.copyOut(payload[:n], w, offset) {
-			w.status = LocProtErr
-			return 0
-		}
+		ok = q.copyOut(payload[:n], w, offset)
+	}
+	if !ok {
+		w.status = LocProtErr
+		return 0
 	}
 	head := room[q.peer.bth:]
 	for _, l := range info.Headers {
