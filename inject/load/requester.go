@@ -242,14 +242,8 @@ func (r *Requester) round(ctx context.Context) error {
 	return errors.Join(err, r.h.Do(func() error { r.stop(); return nil }))
 }
 
-// settle is how long what UC and UD sent last may be under way.
-const settle = 50 * time.Millisecond
-
 // barrier lets the other side check what it has.
 func (r *Requester) barrier(s *peer.Session) error {
-	if r.plan.Transport != dissect.RC {
-		time.Sleep(settle)
-	}
 	theirs, err := s.Ready(r.qps[0].done)
 	if theirs != nil {
 		r.Result.takeReport(theirs)
@@ -289,8 +283,11 @@ func (r *Requester) work(now int64) (busy bool) {
 			break
 		}
 	}
-	if r.plan.Rally == WriteRally {
+	switch {
+	case r.plan.Rally == WriteRally:
 		busy = r.look(now) || busy
+	case r.plan.Rally == SendRally && r.plan.Transport != dissect.RC:
+		r.giveUp(now)
 	}
 	r.window.look(now, &r.Result)
 	switch {
@@ -334,7 +331,7 @@ func (r *Requester) settleIf(q *asker, now int64) {
 	if q.settled || q.done < q.posted && !q.over || r.wants(q, now) {
 		return
 	}
-	if r.plan.Rally == WriteRally && q.got < q.posted && !q.over {
+	if r.plan.Rally != OneWay && q.got < q.posted && !q.over {
 		return
 	}
 	q.settled = true
@@ -456,6 +453,12 @@ func (r *Requester) answered(q *asker, c *rnic.Completion, now int64) {
 		r.settleIf(q, now)
 		return
 	}
+	if q.got >= q.posted { // given up before
+		if err := r.receive(q); err != nil {
+			r.fail(q, err)
+		}
+		return
+	}
 	r.record(q, (now-q.times[0])/2)
 	if r.plan.Verify {
 		from := r.incomingAt(q)
@@ -474,6 +477,26 @@ func (r *Requester) answered(q *asker, c *rnic.Completion, now int64) {
 		r.post(q, now)
 	}
 	r.settleIf(q, now)
+}
+
+// answerTime is how long an answer may take that may also be lost.
+const answerTime = int64(500 * time.Millisecond)
+
+// giveUp goes on where a SEND or its answer was lost.
+func (r *Requester) giveUp(now int64) {
+	for i := range r.qps {
+		q := &r.qps[i]
+		if q.settled || q.got >= q.posted || q.done < q.posted || now-q.times[0] < answerTime {
+			continue
+		}
+		q.got++
+		r.Result.Lost++
+		r.last = now
+		if r.wants(q, now) {
+			r.post(q, now)
+		}
+		r.settleIf(q, now)
+	}
 }
 
 // look looks for the WRITEs of a rally.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/inject/connect"
@@ -353,6 +354,9 @@ const perftestReady = 3
 
 // Ready implements peer.Party.
 func (v *conversation) Ready(n int, theirs *connect.Report) (own *connect.Report) {
+	if theirs != nil && theirs.Messages > 0 && v.traffic != nil && v.traffic.Verify {
+		v.quiet()
+	}
 	f := func() error {
 		v.ready = n
 		if n == 1 {
@@ -367,6 +371,35 @@ func (v *conversation) Ready(n int, theirs *connect.Report) (own *connect.Report
 		_ = v.r.h.Do(f)
 	}
 	return own
+}
+
+// Datagrams, and what UC sent, may be behind the words by which the client says that it sent them. They are waited for until nothing
+// has arrived for a while, which is many times longer than the thread needs for what waits in the port.
+const (
+	quietLook  = 10 * time.Millisecond
+	quietLooks = 10
+	quietMost  = 500
+)
+
+// quiet waits until what is unreliable has arrived.
+func (v *conversation) quiet() {
+	var seen uint64
+	still := 0
+	for n := 0; n < quietMost && still < quietLooks; n++ {
+		reliable := false
+		err := v.r.h.Do(func() error {
+			reliable = len(v.qps) == 0 || v.qps[0].c.Local.Transport == dissect.RC
+			return nil
+		})
+		if err != nil || reliable {
+			return
+		}
+		frames := v.r.h.Device().Counters().RxFrames
+		if still++; frames != seen {
+			seen, still = frames, 0
+		}
+		time.Sleep(quietLook)
+	}
 }
 
 // check checks data where that was asked for, and says what was found until now.
@@ -389,7 +422,6 @@ func (v *conversation) check(theirs *connect.Report) *connect.Report {
 		return nil
 	}
 	report := v.report
-	v.r.tell(v, Happening{Kind: Checked, Report: report})
 	return &report
 }
 
@@ -475,6 +507,9 @@ func (v *conversation) Closed(err error) {
 	}
 	r.memory -= v.memory
 	r.qps -= len(v.qps)
+	if v.report != (connect.Report{}) {
+		r.tell(v, Happening{Kind: Checked, Report: v.report})
+	}
 	r.tell(v, Happening{Kind: Closed, QPs: len(v.qps), Err: err})
 	all := make([]*conversation, 0, len(r.all)) // the old slice may be under way
 	for _, x := range r.all {

@@ -65,7 +65,7 @@ func (r *Result) wrong(what string) {
 
 // takeReport adds what the other side found: its numbers are of all until now.
 func (r *Result) takeReport(t *connect.Report) {
-	r.Checked, r.Wrong, r.Lost = t.Messages, t.Wrong, t.Lost
+	r.Checked, r.Wrong, r.Lost = t.Messages, max(t.Wrong, r.Wrong), max(t.Lost, r.Lost)
 	if r.FirstWrong == "" {
 		r.FirstWrong = t.First
 	}

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,6 +182,7 @@ func (h *Host) cmReady(x *cmConn, e connect.Event) error {
 	}
 	if x.c.Local.Transport == dissect.UD {
 		x.c.untold(&remote)
+		remote.MTU = cmp.Or(remote.MTU, x.c.Local.MTU)
 	}
 	return h.connect(x.maker, x.c, remote, x.mac)
 }
@@ -227,10 +229,12 @@ func (h *Host) cmRequest(e connect.Event) {
 	}
 	x.c.Local.PSN = e.Local.PSN
 	x.c.Remote.Memory = memoryOf(e.Private)
+	expect := dissect.PSN(rand.Uint32() & 0xFFFFFF)
+	e.Remote.PSN = expect
 	err = h.cmReady(x, e)
 	if err == nil {
 		party.Connected(x.c)
-		err = h.cm.Accept(e.At, e.ID, connect.Answer{Local: x.c.Local, Private: AppendMemory(nil, x.c.Local.Memory)})
+		err = h.cm.Accept(e.At, e.ID, connect.Answer{Local: x.c.Local, Expect: &expect, Private: AppendMemory(nil, x.c.Local.Memory)})
 	}
 	if err != nil {
 		h.cmEnd(x, err)
