@@ -35,7 +35,7 @@ var directions = []struct {
 	{"captures", []string{"dissect", "internal/xsk"}},
 	{"captures/samples", []string{"dissect", "internal/xsk"}},
 	{"internal/engine", []string{"captures", "dissect", "flows", "internal/filter"}},
-	{"inject/*", []string{"inject/*", "dissect", "flows", "captures", "internal/xsk", "internal/filter", "internal/engine"}},
+	{"inject/*", []string{"inject/*", "dissect", "flows", "captures", "internal/xsk", "internal/filter", "internal/engine", "internal/config"}},
 	{"internal/sink", []string{"flows", "dissect"}},
 	{"internal/report", []string{"flows", "dissect"}},
 	{"tui", []string{"flows", "dissect", "captures", "internal/filter", "internal/engine"}},
