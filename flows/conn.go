@@ -147,7 +147,7 @@ type lastNAK struct {
 	psn    dissect.PSN
 	kind   nakKind
 	behind bool // taken for a loss behind the tap
-	two    bool // another sequence NAK was before it, and neither is answered
+	two    bool // a sequence NAK was before it, and neither is answered
 	timer  uint8
 	time   int64
 	frame  uint64

@@ -17,36 +17,46 @@ func roundDuration(ns int64) time.Duration {
 	return d
 }
 
-// damaged takes a packet with a wrong ICRC: it moves nothing, and makes no
-// connection.
-func (t *Tracker) damaged(p *dissect.Packet, l *lookup, m *Mark) {
-	m.Bits |= MarkFinding
-	if l.ok {
-		if ref := t.idx.find(t, &l.key, l.hash); ref != 0 {
-			c := t.conn(ref.slot())
-			m.Conn, m.Direction = c.id, ref.direction()
-			t.rare(c).count(ref.direction()).BadICRC++
-			t.reportAt(findBadICRC, c, ref.direction(), p.Number, p.Time, uint64(p.PSN))
-			return
+// dropped takes a packet of a connection that its receiver drops without a
+// word, for its ICRC or its BTH: it moves nothing. It returns false for others.
+func (t *Tracker) dropped(c *conn, d Direction, p *dissect.Packet) bool {
+	id, arg, wrong := whyDropped(p)
+	if wrong {
+		if id == findBadICRC {
+			t.rare(c).count(d).BadICRC++
 		}
+		t.reportAt(id, c, d, p.Number, p.Time, arg)
 	}
-	t.addFinding(&Finding{ID: findBadICRC, Frame: p.Number, Time: p.Time, Count: 1, Args: [4]uint64{uint64(p.PSN)}, Where: p.Src.String() + " → " + p.Dst.String()})
+	return wrong
 }
 
-// illegalHeader takes a packet that a receiver drops for its BTH alone.
-func (t *Tracker) illegalHeader(p *dissect.Packet, m *Mark, ref streamRef) {
-	id, arg := findOpcode, uint64(p.Opcode)
-	if p.TVer() != 0 {
-		id, arg = findTVer, uint64(p.TVer())
+func whyDropped(p *dissect.Packet) (id FindingID, arg uint64, wrong bool) {
+	switch {
+	case p.ICRC == dissect.ICRCInvalid:
+		return findBadICRC, uint64(p.PSN), true
+	case p.TVer() != 0:
+		return findTVer, uint64(p.TVer()), true
+	case p.Op().Family == dissect.Reserved:
+		return findOpcode, uint64(p.Opcode), true
 	}
+	return 0, 0, false
+}
+
+// dropPacket takes a packet that its receiver drops. ref is its stream's, 0 where
+// there is none; such a packet makes none.
+func (t *Tracker) dropPacket(ref streamRef, p *dissect.Packet, m *Mark) {
 	m.Bits |= MarkFinding
-	if ref != 0 {
-		c := t.conn(ref.slot())
-		m.Conn, m.Direction = c.id, ref.direction()
-		t.reportAt(id, c, ref.direction(), p.Number, p.Time, arg)
+	if ref == 0 {
+		id, arg, _ := whyDropped(p)
+		t.addFinding(&Finding{ID: id, Frame: p.Number, Time: p.Time, Count: 1, Args: [4]uint64{arg}, Where: p.Src.String() + " → " + p.Dst.String()})
 		return
 	}
-	t.addFinding(&Finding{ID: id, Frame: p.Number, Time: p.Time, Count: 1, Args: [4]uint64{arg}, Where: p.Src.String() + " → " + p.Dst.String()})
+	c := t.conn(ref.slot())
+	m.Conn, m.Direction = c.id, ref.direction()
+	t.dropped(c, ref.direction(), p)
+	if s := t.seekers[ref.slot()]; s != nil && c.flags&connProvisional != 0 && len(s.hold) < maxHold-1 && t.held < maxHeld-1 {
+		t.hold(s, p)
+	}
 }
 
 // lengths checks pad and payload of a packet against its opcode and the path
@@ -136,6 +146,9 @@ const rnrSlack = 100_000
 func (t *Tracker) checkRNRWait(c *conn, d Direction, p *dissect.Packet, m *Mark) {
 	rec := &t.rare(c).recovery[d]
 	asked := int64(dissect.RNRTimer(rec.nak.timer))
+	if rec.nak.two {
+		return // it may be the sequence NAK that it answers
+	}
 	if waited := p.Time - rec.nak.time; waited+rnrSlack < asked {
 		t.report(findRNREarly, c, d, p, m, uint64(max(waited, 0)), uint64(asked))
 	}

@@ -117,8 +117,7 @@ func (t *Tracker) seeking(ref streamRef, p *dissect.Packet, frame []byte, m *Mar
 		return
 	}
 	if c.flags&connProvisional != 0 {
-		s.hold = append(s.hold, *p)
-		t.held++
+		t.hold(s, p)
 	}
 	s.packets++
 	g := t.groupOf(c)
@@ -148,6 +147,12 @@ func (t *Tracker) seeking(ref streamRef, p *dissect.Packet, frame []byte, m *Mar
 	if t.seekers[slot] == s && (s.packets >= maxSeek || t.testimony > maxTestimony) {
 		t.stopSeeking(slot)
 	}
+}
+
+// hold keeps a packet until it is known whose it is.
+func (t *Tracker) hold(s *seeker, p *dissect.Packet) {
+	s.hold = append(s.hold, *p)
+	t.held++
 }
 
 // opposite reports whether two seekers go to each other's hosts.
@@ -431,7 +436,9 @@ func (t *Tracker) replay(c *conn, held []heldPacket) {
 		if p.ECN() == 3 {
 			m.Bits |= MarkCE
 		}
-		t.track(c, d, p, nil, &m)
+		if !t.dropped(c, d, p) {
+			t.track(c, d, p, nil, &m)
+		}
 	}
 	t.replaying = false
 }

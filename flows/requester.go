@@ -260,6 +260,7 @@ func (t *Tracker) joinParts(c *conn, d Direction, i uint32) {
 		f.Imm = g.Imm
 	}
 	f.LastSent, f.LastFrame = max(f.LastSent, g.LastSent), max(f.LastFrame, g.LastFrame)
+	c.half[d].msnIndex++ // one index less is a message
 	t.drop(&c.half[d], i, j)
 }
 

@@ -232,7 +232,9 @@ func (t *Tracker) sequenceNAK(c *conn, r Direction, p *dissect.Packet, m *Mark) 
 
 func (t *Tracker) rnr(c *conn, r Direction, p *dissect.Packet, m *Mark) {
 	rec := &t.rare(c).recovery[r]
-	rec.nak = lastNAK{psn: p.PSN, kind: nakRNR, timer: p.Syndrome.Value(), time: p.Time, frame: p.Number}
+	rec.nak = lastNAK{
+		psn: p.PSN, kind: nakRNR, timer: p.Syndrome.Value(), time: p.Time, frame: p.Number, two: rec.nak.kind == nakSequence,
+	}
 }
 
 // atomicAnswer settles an atomic.

@@ -331,3 +331,37 @@ func TestBuckets(t *testing.T) {
 		}
 	}
 }
+
+// TestMessageInTwoPartsIsOne: a message whose middle is lost is known in two parts for a while, and counted once.
+func TestMessageInTwoPartsIsOne(t *testing.T) {
+	s := follow(testkit.ExchangeOptions{}, func(x *testkit.Exchange) {
+		begun(x)
+		m := x.A.Send(3000)
+		m.Packets[1].Drop()
+		x.B.NAK(m.First.Add(1), dissect.NAKSequence)
+		m.ResendFrom(1)
+		x.B.Answer(m)
+		x.B.Answer(x.A.Write(10))
+	})
+	want(t, s, "grave findings", strings.Join(s.grave(), ", "), "lost_before_tap")
+	want(t, s, "messages", strings.Join(s.of(AToB), ", "), "write 100 IBV_WC_SUCCESS, send 100 IBV_WC_SUCCESS, send 3000 IBV_WC_SUCCESS, write 10 IBV_WC_SUCCESS")
+}
+
+// TestRNRCrossesResend: what a sequence NAK asked for may pass the RNR NAK on the way.
+func TestRNRCrossesResend(t *testing.T) {
+	s := follow(testkit.ExchangeOptions{}, func(x *testkit.Exchange) {
+		begun(x)
+		first, second := x.A.Send(10), x.A.Send(20)
+		first.Packets[0].Drop()
+		x.B.NAK(first.First, dissect.NAKSequence)
+		x.B.RNR(first.First, 12)
+		x.Wait(5 * time.Microsecond)
+		first.ResendFrom(0)
+		second.ResendFrom(0)
+		x.B.Answer(first)
+		x.B.Answer(second)
+	})
+	if s.finding("rnr_early") != nil {
+		t.Error("a resend that a sequence NAK asked for is taken for one that did not wait for the RNR timer")
+	}
+}

@@ -240,7 +240,11 @@ func (t *Tracker) packet(p *dissect.Packet, frame []byte, m *Mark, l *lookup) {
 	if p.ICRC == dissect.ICRCInvalid {
 		m.Bits |= MarkBadICRC
 		t.keepICRC(p, frame)
-		t.damaged(p, l, m)
+		if l.ok {
+			t.dropPacket(t.idx.find(t, &l.key, l.hash), p, m)
+		} else {
+			t.dropPacket(0, p, m)
+		}
 		return
 	}
 	op := p.Op()
@@ -262,7 +266,7 @@ func (t *Tracker) packet(p *dissect.Packet, frame []byte, m *Mark, l *lookup) {
 	}
 	ref := t.idx.find(t, &l.key, l.hash)
 	if p.TVer() != 0 || op.Family == dissect.Reserved {
-		t.illegalHeader(p, m, ref)
+		t.dropPacket(ref, p, m)
 		return
 	}
 	if ref == 0 {

@@ -93,6 +93,24 @@ func TestDamagedPacketsMoveNothing(t *testing.T) {
 		})
 		want(t, s, "last message", s.of(AToB)[2], "write 10 open")
 	})
+	t.Run("it counts for the pair that is found later", func(t *testing.T) {
+		s := follow(testkit.ExchangeOptions{}, func(x *testkit.Exchange) {
+			for i := range 20 { // no handshake
+				m := x.A.Write(10)
+				if i == 1 {
+					m.Packets[0].BreakICRC()
+					m.ResendFrom(0)
+				}
+				x.B.Answer(m)
+			}
+		})
+		c := s.only(t)
+		want(t, s, "evidence", c.Evidence, Inferred)
+		want(t, s, "damaged packets", c.Streams[AToB].BadICRC, 1)
+		f := s.finding("bad_icrc")
+		want(t, s, "occurrences", f.Count, 1)
+		want(t, s, "connection", f.Conn, c.ID)
+	})
 	t.Run("one whose ICRC was cut off is believed", func(t *testing.T) {
 		s := follow(testkit.ExchangeOptions{}, func(x *testkit.Exchange) {
 			x.Connect()
