@@ -86,7 +86,7 @@ func init() {
 		}, make: makeCorrupt},
 		{Name: "icrc", Kind: Edit, What: "the ICRC becomes wrong, and nothing else", Params: []Param{
 			{"as", "flip", "flip, swap (bytes reversed), complement, zero, ones, random, bare (without the 64 ones in front)"},
-			{"bit", "", "which bit to flip, 0 to 31; else a random one"},
+			{"bit", "", "which bit to flip, 0 to 31 as on the wire; else a random one"},
 		}, make: makeICRC},
 		{Name: "truncate", Kind: Edit, What: "bytes are cut off, or a header is taken out", Params: []Param{
 			{"where", "frame", "frame: from its end; payload: from the payload's end; or reth, aeth, atomiceth, atomicacketh, immdt, ieth, deth"},

@@ -98,14 +98,15 @@ func (r *recipe) sets(name string) bool {
 
 // craft makes a packet of the recipe in h, in the headers of the one that was struck.
 func (w *work) craft(r *recipe, h *Held) bool {
-	var p dissect.Packet
-	w.lane.dec.Decode(dissect.LinkEthernet, w.frame, len(w.frame), &p)
-	c := work{lane: w.lane, rule: w.rule, frame: w.frame, p: &p, copy: h}
+	c, p := &w.lane.crafting, &w.lane.original
+	w.lane.dec.Decode(dissect.LinkEthernet, w.frame, len(w.frame), p)
+	c.lane, c.rule, c.frame, c.p, c.copy = w.lane, w.rule, w.frame, p, nil
 	l, network, ok := c.network()
 	bth, _, whole := c.transport()
 	if !ok || !whole {
 		return false
 	}
+	c.copy = h
 	psn := dissect.BTH(w.frame[bth : bth+12]).PSN()
 	key := dissect.BTH(w.frame[bth : bth+12]).PKey()
 	qp := dissect.BTH(w.frame[bth : bth+12]).DestQP()
@@ -149,7 +150,7 @@ func (w *work) craft(r *recipe, h *Held) bool {
 	}
 	c.decode()
 	c.seal(0) // also where the result is to be wrong: only the fields are, then
-	if !r.set.put(&c) {
+	if !r.set.put(c) {
 		return false
 	}
 	if r.seals {

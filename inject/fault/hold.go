@@ -9,16 +9,12 @@ func (l *Lane) meet(w *work) bool {
 	case fateDrop:
 		return false
 	case fateDuplicate:
-		var copies []*Held
 		for range f.n {
-			h := l.get(w.bytes())
-			if h == nil {
-				break
+			if h := l.get(w.bytes()); h != nil {
+				h.rule = r
+				l.Behind = l.front(h)
 			}
-			h.rule = r
-			copies = append(copies, h)
 		}
-		l.Behind = slices.Insert(l.Behind, 0, copies...)
 		if w.copy != nil {
 			l.Behind = l.front(w.copy)
 		}

@@ -33,8 +33,13 @@ type Lane struct {
 	icrc    dissect.ICRC
 	p       dissect.Packet
 	decoded bool // p is the frame's that is looked at
-	most    int  // bytes of a frame
-	scratch []byte
+	mark    flows.Mark
+	most    int // bytes of a frame
+
+	// Memory of strike and craft.
+	striking, crafting work
+	original           dissect.Packet
+	scratch            []byte
 
 	pool    []*Held
 	made    int
@@ -96,7 +101,7 @@ func (s *Set) Start(most int, now int64) (lanes [2]*Lane) {
 	var w *watcher
 	for _, r := range s.Rules {
 		if r.Tracks() {
-			w = newWatch()
+			w = newWatcher()
 		}
 	}
 	for way := range lanes {
@@ -195,13 +200,13 @@ func (l *Lane) look(now int64, frame []byte, m *flows.Mark) bool {
 	l.decoded = false
 	if l.watch != nil && (m == nil || l.watched()) {
 		l.decode(now, frame, true)
-		if found := l.watch.see(&l.p, frame); m == nil {
-			m = &found
+		if l.mark = l.watch.see(&l.p, frame); m == nil {
+			m = &l.mark
 		}
 	}
 	passes := true
 	for _, r := range l.rules {
-		if r.to > 0 && now-l.start > r.to || now-l.start < r.from {
+		if r.to > 0 && now-l.start > r.to || r.from > 0 && now-l.start < r.from {
 			continue
 		}
 		if r.decodes {
@@ -277,17 +282,18 @@ func (r *laneRule) strikes() bool {
 
 // strike does a rule's actions with a frame, and tells whether the frame itself goes on unchanged.
 func (l *Lane) strike(r *laneRule, now int64, frame []byte) (passes bool) {
-	w := work{lane: l, rule: r, now: now, frame: frame, p: &l.p}
+	w := &l.striking
+	w.lane, w.rule, w.now, w.frame, w.p, w.copy = l, r, now, frame, &l.p, nil
 	done := true
 	for i := range r.edits {
-		done = done && r.edits[i].edit(&w)
+		done = done && r.edits[i].edit(w)
 	}
 	if !done && w.copy != nil { // half a fault is none
 		l.free(w.copy)
 		w.copy = nil
 	}
 	for i := range r.adds {
-		done = done && r.adds[i].add(&w)
+		done = done && r.adds[i].add(w)
 	}
 	if !done {
 		r.failed++
@@ -301,7 +307,7 @@ func (l *Lane) strike(r *laneRule, now int64, frame []byte) (passes bool) {
 		w.copy.rule = r
 	}
 	if r.fate != nil {
-		return l.meet(&w)
+		return l.meet(w)
 	}
 	if w.copy != nil {
 		l.Behind = l.front(w.copy)

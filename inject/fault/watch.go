@@ -11,15 +11,16 @@ import (
 type watcher struct {
 	mu      sync.Mutex
 	tracker *flows.Tracker
-	packets [1]dissect.Packet
-	data    [1][]byte
-	marks   [1]flows.Mark
+	batch   flows.Batch // of one packet
 	number  uint64
 	time    int64
 }
 
-func newWatch() *watcher {
-	return &watcher{tracker: flows.New(flows.Options{MaxConnections: 1 << 20, MaxFindings: 1, MaxDetails: -1})}
+func newWatcher() *watcher {
+	return &watcher{
+		tracker: flows.New(flows.Options{MaxConnections: 1 << 20, MaxFindings: 1, MaxDetails: -1}),
+		batch:   flows.Batch{Packets: make([]dissect.Packet, 1), Data: make([][]byte, 1), Marks: make([]flows.Mark, 1)},
+	}
 }
 
 // see is the mark of a frame.
@@ -27,13 +28,13 @@ func (w *watcher) see(p *dissect.Packet, frame []byte) flows.Mark {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.number++
-	w.packets[0], w.data[0], w.marks[0] = *p, frame, flows.Mark{}
-	q := &w.packets[0]
+	w.batch.Packets[0], w.batch.Data[0], w.batch.Marks[0] = *p, frame, flows.Mark{}
+	q := &w.batch.Packets[0]
 	w.time = max(w.time, q.Time) // of two goroutines the later one may have read its clock first
 	q.Number, q.Time = w.number, w.time
-	w.tracker.Track(&flows.Batch{Packets: w.packets[:], Data: w.data[:], Marks: w.marks[:]})
-	w.data[0] = nil
-	return w.marks[0]
+	w.tracker.Track(&w.batch)
+	w.batch.Data[0] = nil
+	return w.batch.Marks[0]
 }
 
 // past is the last packets that a rule matched.
