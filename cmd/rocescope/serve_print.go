@@ -83,14 +83,12 @@ func (p *servePrinter) greet(h *peer.Host, at []net.Addr) {
 	}
 	if p.o.json {
 		p.line(serveLine{Event: "serving", Where: where(h), Listen: listen})
-	} else {
-		p.text("serving on %s", where(h))
-		how := "CM port " + fmt.Sprint(p.o.port)
-		if len(listen) > 0 {
-			how += ", TCP " + strings.Join(listen, ", ")
-		}
-		p.text("connections by %s; Ctrl-C ends it", how)
 	}
+	how := "CM port " + fmt.Sprint(p.o.port)
+	if len(listen) > 0 {
+		how += ", TCP " + strings.Join(listen, ", ")
+	}
+	fmt.Fprintf(p.a.stderr, "Serving on %s\n  connections by %s; Ctrl-C ends it\n", where(h), how)
 	_ = p.a.stdout.Flush() // its error sticks
 }
 

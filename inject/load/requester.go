@@ -515,6 +515,8 @@ func (r *Requester) look(now int64) (busy bool) {
 		}
 		if q.got > 0 {
 			r.record(q, (now-q.times[0])/2)
+		} else {
+			r.Result.Messages++ // which answers nothing
 		}
 		q.got++
 		r.last, busy = now, true

@@ -355,7 +355,7 @@ const perftestReady = 3
 // Ready implements peer.Party.
 func (v *conversation) Ready(n int, theirs *connect.Report) (own *connect.Report) {
 	if theirs != nil && theirs.Messages > 0 && v.traffic != nil && v.traffic.Verify {
-		v.quiet()
+		v.quiet(theirs.Messages)
 	}
 	f := func() error {
 		v.ready = n
@@ -370,6 +370,9 @@ func (v *conversation) Ready(n int, theirs *connect.Report) (own *connect.Report
 	} else {
 		_ = v.r.h.Do(f)
 	}
+	if v.call.Way == peer.ByPingpong {
+		v.linger()
+	}
 	return own
 }
 
@@ -381,17 +384,35 @@ const (
 	quietMost  = 500
 )
 
+// The pingpong programs hang up before their traffic, and never say that it is over: it is when nothing has come for a while.
+const (
+	lingerLook = 100 * time.Millisecond
+	lingerTime = 5 * time.Second
+)
+
+func (v *conversation) linger() {
+	seen, since := uint64(0), time.Now()
+	for time.Since(since) < lingerTime {
+		var got uint64
+		var failed error
+		if err := v.r.h.Do(func() error { got, failed = v.qps[0].got, v.failed; return nil }); err != nil || failed != nil {
+			return
+		}
+		if got != seen {
+			seen, since = got, time.Now()
+		}
+		time.Sleep(lingerLook)
+	}
+}
+
 // quiet waits until what is unreliable has arrived.
-func (v *conversation) quiet() {
+func (v *conversation) quiet(messages uint64) {
 	var seen uint64
 	still := 0
 	for n := 0; n < quietMost && still < quietLooks; n++ {
-		reliable := false
-		err := v.r.h.Do(func() error {
-			reliable = len(v.qps) == 0 || v.qps[0].c.Local.Transport == dissect.RC
-			return nil
-		})
-		if err != nil || reliable {
+		complete := false
+		err := v.r.h.Do(func() error { complete = v.complete(messages); return nil })
+		if err != nil || complete {
 			return
 		}
 		frames := v.r.h.Device().Counters().RxFrames
@@ -400,6 +421,28 @@ func (v *conversation) quiet() {
 		}
 		time.Sleep(quietLook)
 	}
+}
+
+// complete reports whether there is nothing to wait for: so many messages of each queue pair are there.
+func (v *conversation) complete(messages uint64) bool {
+	t := v.traffic
+	p := Plan{Size: t.Size}
+	for i := range v.qps {
+		s := &v.qps[i]
+		switch {
+		case s.c.Local.Transport == dissect.RC:
+		case isSend(v.op):
+			if s.got < messages {
+				return false
+			}
+		default:
+			k := messages - 1
+			if differs(s.mr.Bytes()[int(k%uint64(t.Slots))*p.stride():][:t.Size], t.Seed, i, k) >= 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // check checks data where that was asked for, and says what was found until now.

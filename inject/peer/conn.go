@@ -150,8 +150,10 @@ func (c *Conn) close() error {
 // base is what all queue pairs of a conversation with a peer tell.
 func (h *Host) base(p connect.Parameters, peer netip.Addr) (connect.Parameters, error) {
 	var err error
-	if p.Address, _, err = h.local(peer); err != nil {
-		return p, err
+	if !p.Address.IsValid() {
+		if p.Address, _, err = h.local(peer); err != nil {
+			return p, err
+		}
 	}
 	if p.Transport == dissect.UD && p.QKey == 0 {
 		p.QKey = connect.PerftestQKey

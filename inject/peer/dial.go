@@ -18,7 +18,7 @@ type Request struct {
 	Way   Way
 	Peer  netip.AddrPort     // whose TCP port, or rdma_cm port, it is; for ByHand, the address is enough
 	QPs   int                // 0 = 1
-	Local connect.Parameters // what the own queue pairs tell: Transport, MTU, depths, counts; numbers and memory are set here
+	Local connect.Parameters // what the own queue pairs tell: Transport, MTU, depths, counts; the rest is set here, also Address if it is none
 	Maker Maker
 
 	Perftest connect.PerftestOptions // ByPerftest: Program and Duplex

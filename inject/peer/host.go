@@ -222,11 +222,13 @@ func (h *Host) run() {
 	var idle int64
 	nap := napLeast
 	for !h.quit.Load() {
-		for n := len(h.calls); n > 0; n-- {
+		calls := len(h.calls)
+		for range calls {
 			c := <-h.calls
 			c.done <- c.f()
 		}
 		busy, err := h.dev.Step()
+		busy = busy || calls > 0 // others may follow
 		switch {
 		case errors.Is(err, port.ErrDown):
 			time.Sleep(downTime) // frames wait for the interface

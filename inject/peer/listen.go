@@ -47,6 +47,9 @@ type Listening struct {
 	MaxQPs    int               // of one conversation; 0 = 1024
 	Idle      time.Duration     // after which a silent conversation is ended; 0 = as long as TCP finds the peer there
 
+	// Sockets are listened on besides those at the host's own addresses: for who has an address that the kernel does not have.
+	Sockets []net.Listener
+
 	Accept func(Call) (Party, error)            // on the host's thread
 	Failed func(peer netip.AddrPort, err error) // is told of each conversation that did not end well; by any goroutine
 }
@@ -72,9 +75,8 @@ func (h *Host) Listen(ctx context.Context, o Listening) ([]net.Addr, error) {
 	if o.MTU == 0 {
 		o.MTU = h.dev.MTU()
 	}
-	s := &service{h: h, o: o}
+	s := &service{h: h, o: o, tcp: o.Sockets}
 	s.ctx, s.stop = context.WithCancel(ctx)
-	var where []net.Addr
 	if h.kernel {
 		for _, a := range h.o.Addrs {
 			if a.IsLinkLocalUnicast() {
@@ -86,7 +88,6 @@ func (h *Host) Listen(ctx context.Context, o Listening) ([]net.Addr, error) {
 				return nil, fmt.Errorf("listen on %v: %w", netip.AddrPortFrom(a, o.Port), err)
 			}
 			s.tcp = append(s.tcp, l)
-			where = append(where, l.Addr())
 		}
 	}
 	err := h.Do(func() error {
@@ -104,6 +105,10 @@ func (h *Host) Listen(ctx context.Context, o Listening) ([]net.Addr, error) {
 		s.all.Go(func() { s.serve(l) })
 	}
 	context.AfterFunc(ctx, s.close)
+	var where []net.Addr
+	for _, l := range s.tcp {
+		where = append(where, l.Addr())
+	}
 	return where, nil
 }
 
