@@ -10,15 +10,27 @@ const minFrame = etherHeader
 
 // check refuses a batch with a frame that cannot go out: its sender is wrong about something.
 func (i *Info) check(p Port, frames []Out) error {
-	plain := int32(i.MaxFrame)
-	if i.MTU > 0 {
-		plain = min(plain, int32(i.MTU)+etherHeader)
-	}
-	for k := range frames {
-		f := frames[k]
-		if f.Len < minFrame || f.Len > int32(i.MaxFrame) || f.Slot >= uint32(i.Slots) || f.Len > plain && !tagged(p.Room(f.Slot)) {
-			return i.refuse(f)
+	plain := i.plain()
+	for _, f := range frames {
+		if err := i.checkOne(p, f, plain); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// plain is how long a frame without a VLAN tag may be.
+func (i *Info) plain() int32 {
+	if i.MTU > 0 {
+		return min(int32(i.MaxFrame), int32(i.MTU)+etherHeader)
+	}
+	return int32(i.MaxFrame)
+}
+
+// checkOne is check of one frame.
+func (i *Info) checkOne(p Port, f Out, plain int32) error {
+	if f.Len < minFrame || f.Slot >= uint32(i.Slots) || f.Len > plain && (f.Len > int32(i.MaxFrame) || !tagged(p.Room(f.Slot))) {
+		return i.refuse(f)
 	}
 	return nil
 }

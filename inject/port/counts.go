@@ -11,13 +11,17 @@ type counts struct {
 }
 
 // hand counts frames that Send was given.
-func (c *counts) hand(frames []Out) {
-	bytes := uint64(0)
+func (c *counts) hand(frames int, bytes uint64) {
+	c.handed.Add(uint64(frames))
+	c.handedBytes.Add(bytes)
+}
+
+// lengths is how long frames are together.
+func lengths(frames []Out) (bytes uint64) {
 	for i := range frames {
 		bytes += uint64(frames[i].Len)
 	}
-	c.handed.Add(uint64(len(frames)))
-	c.handedBytes.Add(bytes)
+	return bytes
 }
 
 // receive counts frames that Receive gives out.

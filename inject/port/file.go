@@ -106,7 +106,7 @@ func (f *File) Send(frames []Out) error {
 	if err := f.info.check(f, frames); err != nil {
 		return err
 	}
-	f.counts.hand(frames)
+	f.counts.hand(len(frames), lengths(frames))
 	for _, o := range frames {
 		f.frame.Time, f.frame.Data, f.frame.WireLen = f.clock(), f.Room(o.Slot)[:o.Len], int(o.Len)
 		if err := f.w.Write(&f.frame); err != nil {

@@ -128,7 +128,7 @@ func (m *Memory) Send(frames []Out) error {
 		return err
 	}
 	time := m.clock()
-	m.counts.hand(frames)
+	m.counts.hand(len(frames), lengths(frames))
 	for len(frames) > 0 {
 		n := min(len(frames), memoryBatch)
 		for i, f := range frames[:n] {

@@ -114,7 +114,7 @@ func (p *Packet) Send(frames []Out) error {
 		return failed(p.info.Interface, "send", fmt.Errorf("more frames than there are slots"), "a slot that Take gave may be sent once")
 	}
 	p.queue = append(p.queue, frames...)
-	p.counts.hand(frames)
+	p.counts.hand(len(frames), lengths(frames))
 	return p.Flush()
 }
 

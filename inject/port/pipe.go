@@ -132,7 +132,7 @@ func (p *Pipe) Send(frames []Out) error {
 	if p.closed.Load() {
 		return failed("pipe", "send", ErrClosed, "")
 	}
-	p.counts.hand(frames)
+	p.counts.hand(len(frames), lengths(frames))
 	for i, f := range frames {
 		if theirs := p.theirs.Load(); int64(f.Len) > theirs {
 			p.counts.sendLost.Add(uint64(len(frames) - i))

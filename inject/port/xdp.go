@@ -28,8 +28,7 @@ type XDP struct {
 	group  *xdpGroup
 	umem   *xsk.UMEM
 	sock   *xsk.Socket
-	rooms  []byte
-	step   uint64 // bytes from slot to slot
+	rooms  rooms
 	counts counts
 	quiet  quiet // where nothing is received: the kernel sees all then
 	closed bool
@@ -112,12 +111,11 @@ func openXDP(o *Options, queue int, g *xdpGroup) (_ *XDP, err error) {
 	if err != nil {
 		return nil, err
 	}
-	perSlot := (o.MaxFrame + xdpChunk - 1) / xdpChunk
 	p := &XDP{
 		info: Info{
 			Via: ViaXDP, Interface: l.name, Queue: queue, MTU: l.mtu, MaxFrame: o.MaxFrame, Slots: o.Slots, Receives: !o.SendOnly,
 		},
-		link: l, group: g, step: uint64(perSlot * xdpChunk),
+		link: l, group: g, rooms: newRooms(o.Slots, o.MaxFrame),
 		left: make([]uint8, o.Slots), free: make([]uint32, 0, o.Slots), reaped: make([]uint64, 256),
 	}
 	g.users.Add(1)
@@ -126,6 +124,7 @@ func openXDP(o *Options, queue int, g *xdpGroup) (_ *XDP, err error) {
 			p.Close()
 		}
 	}()
+	perSlot := p.rooms.descs
 	s := xsk.Options{Interface: o.Interface, Queue: queue, TX: powerOfTwo(o.Slots * perSlot), MultiBuffer: perSlot > 1}
 	s.TxBudget = min(max(o.Batch*perSlot, 32), s.TX)
 	if !o.SendOnly {
@@ -133,7 +132,7 @@ func openXDP(o *Options, queue int, g *xdpGroup) (_ *XDP, err error) {
 		p.packets = make([]xsk.Packet, xdpBatch)
 		p.arena = make([]byte, 0, xdpBatch*(l.maxFrame()+vlanTag))
 	}
-	send := o.Slots * perSlot
+	send := p.rooms.chunks()
 	if p.umem, err = xsk.NewUMEM(xsk.UMEMOptions{Chunks: send + s.RX, ChunkSize: xdpChunk}); err != nil {
 		return nil, err
 	}
@@ -144,9 +143,9 @@ func openXDP(o *Options, queue int, g *xdpGroup) (_ *XDP, err error) {
 	if chunks, ok := p.umem.Take(send); !ok || chunks[0] != 0 || chunks[send-1] != uint64(send-1)*xdpChunk {
 		return nil, failed(l.name, "divide the memory of frames", errors.New("its chunks are not in order"), "")
 	}
-	p.rooms = p.umem.Bytes(0, uint32(send)*xdpChunk)
+	p.rooms.mem = p.umem.Bytes(0, uint32(send)*xdpChunk)
 	for slot := range o.Slots {
-		p.free = append(p.free, uint32(o.Slots-1-slot))
+		p.free = append(p.free, uint32(slot))
 	}
 	s.UMEM = p.umem
 	if p.sock, err = xsk.Open(s); err != nil {
@@ -171,8 +170,8 @@ func (p *XDP) detail() string {
 	if a := p.group.attach; a != nil {
 		text += fmt.Sprintf(", %v XDP", a.Mode)
 	}
-	if p.step > xdpChunk {
-		text += fmt.Sprintf(", up to %d descriptors a frame", p.step/xdpChunk)
+	if n := p.rooms.descs; n > 1 {
+		text += fmt.Sprintf(", up to %d descriptors a frame", n)
 	}
 	if i.Mode == xsk.Copy {
 		text += fmt.Sprintf(", %d descriptors a call", i.TxBudget)
@@ -200,7 +199,7 @@ func (p *XDP) reap() {
 	for {
 		n := p.sock.Reap(p.reaped)
 		for _, addr := range p.reaped[:n] {
-			slot := uint32(addr / p.step)
+			slot := p.rooms.slot(addr)
 			if int(slot) >= len(p.left) || p.left[slot] == 0 {
 				continue // not one of ours
 			}
@@ -219,49 +218,46 @@ func (p *XDP) reap() {
 }
 
 // Room implements Port.
-func (p *XDP) Room(slot uint32) []byte {
-	at := uint64(slot) * p.step
-	return p.rooms[at : at+uint64(p.info.MaxFrame) : at+uint64(p.info.MaxFrame)]
-}
+func (p *XDP) Room(slot uint32) []byte { return p.rooms.room(slot) }
 
 // Send implements Port.
 func (p *XDP) Send(frames []Out) error {
-	if err := p.info.check(p, frames); err != nil {
-		return err
-	}
-	total := uint32(0)
-	for i := range frames {
-		f := &frames[i]
-		if p.left[f.Slot] != 0 {
-			for _, f := range frames[:i] {
-				p.left[f.Slot] = 0
-			}
-			return failed(p.info.Interface, "send", fmt.Errorf("slot %d is on its way already", f.Slot), "a slot that Take gave may be sent once")
-		}
-		descs := uint32(f.Len+xdpChunk-1) / xdpChunk
-		p.left[f.Slot] = uint8(descs)
-		total += descs
-	}
 	// There is room: TX is as large as all slots, each of which is in it at most once.
 	tx := &p.sock.TX
-	at, got := tx.Reserve(total)
-	if got < total {
+	first, got := tx.Reserve(uint32(len(frames) * p.rooms.descs))
+	if int(got) < len(frames) {
 		tx.Cancel(got)
 		return failed(p.info.Interface, "send", ErrClosed, "")
 	}
+	at, bytes, plain := first, uint64(0), p.info.plain()
 	for i := range frames {
-		addr, rest := uint64(frames[i].Slot)*p.step, uint32(frames[i].Len)
-		for ; rest > xdpChunk; at++ {
-			*tx.Slot(at) = xsk.Desc{Addr: addr, Len: xdpChunk, Options: xsk.OptionContinued}
-			addr, rest = addr+xdpChunk, rest-xdpChunk
+		f := frames[i]
+		err := p.info.checkOne(p, f, plain)
+		if err == nil && p.left[f.Slot] != 0 {
+			err = failed(p.info.Interface, "send", fmt.Errorf("slot %d is on its way already", f.Slot), "a slot that Take gave may be sent once")
 		}
-		*tx.Slot(at) = xsk.Desc{Addr: addr, Len: rest}
+		if err != nil {
+			for _, f := range frames[:i] {
+				p.left[f.Slot] = 0
+			}
+			tx.Cancel(got)
+			return err
+		}
+		addr, rest, descs := p.rooms.at[f.Slot], uint32(f.Len), uint8(1)
+		for ; rest > xdpChunk; descs++ {
+			*tx.Slot(at) = xsk.Desc{Addr: uint64(addr), Len: xdpChunk, Options: xsk.OptionContinued}
+			addr, rest, at = addr+xdpChunk, rest-xdpChunk, at+1
+		}
+		*tx.Slot(at) = xsk.Desc{Addr: uint64(addr), Len: rest}
 		at++
+		p.left[f.Slot] = descs
+		bytes += uint64(f.Len)
 	}
-	tx.Submit(total)
+	tx.Cancel(got - (at - first))
+	tx.Submit(at - first)
 	p.flying += len(frames)
 	p.flights.Store(int64(p.flying))
-	p.counts.hand(frames)
+	p.counts.hand(len(frames), bytes)
 	return p.kick(1)
 }
 

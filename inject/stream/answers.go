@@ -39,6 +39,8 @@ type seen struct {
 type answeredQP struct {
 	*qpPlan
 	sh      *shared
+	orders  *orders // of its sender
+	number  uint32  // by which that knows it
 	seq     sequence
 	oldest  message // that is not answered
 	acked   uint64
@@ -65,10 +67,10 @@ func newAnswers(s *Stream, ports []port.Port) *answers {
 		qps: make([]answeredQP, len(s.qps)),
 	}
 	for i, q := range s.qps {
-		a.qps[i] = answeredQP{qpPlan: q.qpPlan, sh: q.sh}
+		a.qps[i] = answeredQP{qpPlan: &s.plan.qps[i], sh: q.sh}
 		a.byQPN[q.local] = int32(i)
 		if q.mix.answered {
-			s.plan.next(q.qpPlan, &a.qps[i].seq, &a.qps[i].oldest)
+			s.plan.next(&q.qpPlan, &a.qps[i].seq, &a.qps[i].oldest)
 		}
 	}
 	return a
@@ -204,15 +206,22 @@ func (a *answers) refused(q *answeredQP, p *dissect.Packet, at int64) {
 	switch {
 	case policy == Ignore || q.stopped:
 	case policy == GoBack && again:
-		q.sh.order.Store(goBack(q.acked, s.Value(), s.Kind() == dissect.KindRNR))
+		q.order(goBack(q.acked, s.Value(), s.Kind() == dissect.KindRNR))
 	default:
 		a.stop(q, StopReason{What: s.String(), PSN: p.PSN})
 	}
 }
 
+// order asks something of the sender. It takes no notice of what it was asked before and has not done yet.
+func (q *answeredQP) order(o uint64) {
+	if q.sh.order.Swap(o) == 0 {
+		q.orders.put(q.number)
+	}
+}
+
 func (a *answers) stop(q *answeredQP, why StopReason) {
 	q.stopped, q.stop = true, why
-	q.sh.order.Store(orderStop)
+	q.order(orderStop)
 }
 
 // acknowledge takes note that everything up to a PSN, inclusive if n is 1, is acknowledged. It is false for a PSN that is none
@@ -273,7 +282,7 @@ func (a *answers) timeouts(now int64) {
 			q.retries++
 			q.moved = now
 			a.n.Timeouts++
-			q.sh.order.Store(goBack(q.acked, 0, false))
+			q.order(goBack(q.acked, 0, false))
 			a.stream.heard.Store(now) // it is waited for anew
 		}
 	}

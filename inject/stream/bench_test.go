@@ -80,7 +80,7 @@ func rig(t testing.TB, change func(*Config)) *sender {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Prepare([]port.Port{newSink(256)}); err != nil {
+	if err := s.Prepare([]port.Port{newSink(1024)}); err != nil {
 		t.Fatal(err)
 	}
 	return s.senders[0]
@@ -170,7 +170,7 @@ func BenchmarkPatch(b *testing.B) {
 		for b.Loop() {
 			v[valPSN]++
 			v[valVALo] += 1024
-			t.patch(room, &q.values, q.keys[t.id], &v, &m)
+			t.patch(room, &q.values, w.keys[t.id], &v, &m)
 		}
 	})
 	b.Run("whole ICRC", func(b *testing.B) {

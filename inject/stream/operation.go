@@ -27,14 +27,18 @@ var operations = []Operation{
 	{"write", "RDMA WRITE", dissect.Write, dissect.Request, 0, 0},
 	{"write-imm", "RDMA WRITE with immediate: the number of the message", dissect.Write, dissect.Request, dissect.WithImm, 0},
 	{"read", "RDMA READ request", dissect.Read, dissect.Request, 0, 0},
-	{"cas", "atomic compare and swap, of the number of the message by the next", dissect.CompareSwap, dissect.Request, 0, 8},
-	{"fetch-add", "atomic fetch and add, of 1", dissect.FetchAdd, dissect.Request, 0, 8},
+	{"cas", "atomic compare and swap, of the number of the message by the next", dissect.CompareSwap, dissect.Request, 0, atomicSize},
+	{"fetch-add", "atomic fetch and add, of 1", dissect.FetchAdd, dissect.Request, 0, atomicSize},
 	{"ack", "acknowledgements, as a responder sends them", dissect.Acknowledge, dissect.Response, 0, noSize},
 	{"cnp", "congestion notifications", dissect.Congestion, dissect.NoRole, 0, noSize},
 }
 
-// noSize is the size of what is no message.
-const noSize = -1
+const (
+	// noSize is the size of what is no message.
+	noSize = -1
+	// atomicSize is what an atomic works on.
+	atomicSize = 8
+)
 
 // Operations returns the list.
 func Operations() []Operation { return operations }

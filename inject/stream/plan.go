@@ -9,6 +9,8 @@ type plan struct {
 	config    Config
 	crafter   dissect.Crafter
 	payload   ring
+	ring      bool // addresses begin anew at the end of the region
+	random    bool // addresses are random
 	templates []*template
 	known     map[templateKey]*template
 	mixes     []serviceMix
@@ -21,6 +23,7 @@ type serviceMix struct {
 	transport dissect.Transport
 	choose    choice
 	ops       []plannedOp
+	only      *shape // where there is no choice
 	answered  bool // some of it
 	requests  bool // some of it takes PSNs
 }
@@ -41,6 +44,9 @@ type shape struct {
 	packets   int
 	psns      int  // that it takes: of a READ those of its answer
 	answered  bool // a responder owes an acknowledgement or an answer
+	addressed bool // it has an address, which is a multiple of align + 1
+	atomic    bool
+	align     uint64
 	first     *template
 	middles   []*template
 	last      *template // or only
@@ -59,17 +65,19 @@ func (s *shape) packet(k int) *template {
 
 // qpPlan is what a QP is.
 type qpPlan struct {
-	mix    *serviceMix
-	local  uint32 // QPN
-	psn    dissect.PSN
-	va     uint64
-	random uint64 // its own
 	values qpValues
+	va     uint64
+	psn    dissect.PSN
+	local  uint32 // QPN
+	mix    *serviceMix
+	random uint64 // its own
 }
 
 // newPlan makes the plan of a configuration that is whole and checked.
 func newPlan(c Config) (*plan, error) {
-	p := &plan{config: c, payload: c.Payload.ring(c.MTU), known: map[templateKey]*template{}}
+	p := &plan{
+		config: c, payload: c.Payload.ring(c.MTU), known: map[templateKey]*template{}, ring: c.Access == Ring, random: c.Access == Random,
+	}
 	services := c.services()
 	p.mixes = make([]serviceMix, len(services))
 	for i, t := range services {
@@ -90,6 +98,9 @@ func newPlan(c Config) (*plan, error) {
 			weights = append(weights, c.Mix[k].Weight)
 		}
 		m.choose = newChoice(weights)
+		if len(m.ops) == 1 && len(m.ops[0].shapes) == 1 {
+			m.only = &m.ops[0].shapes[0]
+		}
 	}
 	for k := range c.QPs * len(services) {
 		p.qps = append(p.qps, p.qp(k, &p.mixes[k/c.QPs]))
@@ -138,6 +149,10 @@ func (p *plan) shape(k int, size uint32) (shape, error) {
 	s.answered = op.Transport == dissect.RC && op.Operation.Request()
 	if op.Operation.Request() {
 		s.psns = 1
+		s.addressed = op.Operation.family != dissect.Send
+	}
+	if op.Operation.size == atomicSize {
+		s.atomic, s.align = true, atomicSize-1 // IBA 9.4.5: the address is a multiple of eight
 	}
 	only, _ := op.Operation.opcode(op.Transport, dissect.Only)
 	carries := only.Info().Payload != dissect.NoPayload && op.Operation.Request()
@@ -158,7 +173,7 @@ func (p *plan) shape(k int, size uint32) (shape, error) {
 		}
 		code, _ := op.Operation.opcode(op.Transport, at) // config.check has asked for Only, and the table has whole messages
 		var t *template
-		t, err = p.template(code, s.answered && code.Info().Ends(), payload, segment, size)
+		t, err = p.template(k, code, s.answered && code.Info().Ends(), payload, segment, size)
 		return t
 	}
 	if s.packets == 1 {
@@ -176,9 +191,9 @@ func (p *plan) shape(k int, size uint32) (shape, error) {
 	return s, err
 }
 
-// template finds or makes the template of a packet.
-func (p *plan) template(op dissect.Opcode, ackReq bool, payload, segment int, size uint32) (*template, error) {
-	k := templateKey{op: op, ackReq: ackReq, payload: payload, segment: segment % p.payload.n}
+// template finds or makes the template of a packet of a part of the mix.
+func (p *plan) template(part int, op dissect.Opcode, ackReq bool, payload, segment int, size uint32) (*template, error) {
+	k := templateKey{part: part, op: op, ackReq: ackReq, payload: payload, segment: segment % p.payload.n}
 	if op.Info().Has(dissect.LayerRETH) {
 		k.dmaLen = size
 	}

@@ -1,23 +1,24 @@
 package stream
 
 // qp is a QP as its sender has it.
+//
+// What every packet needs is in front, on four cache lines: with many QPs each is a stranger to the cache.
 type qp struct {
-	*qpPlan
-	sh        *shared
-	id        int
-	keys      []uint32 // of its templates; nil if there would be too many
-	seq       sequence
 	msg       message
 	packet    int    // of msg, to be sent next; msg.packets = none
 	sent      uint64 // position behind the last PSN that was sent
 	fresh     uint64 // index behind the last message that was sent whole
+	active    bool   // in the sender's list
+	touched   bool   // in this burst
+	stopped   bool
+	lost      bool   // asked for what is too long ago
+	number    uint32 // among the sender's
+	seq       sequence
+	qpPlan    // a copy
+	sh        *shared
+	notBefore int64
 	past      []past // ring of the last messages
 	pasts     uint64
-	notBefore int64
-	active    bool // in the sender's list
-	touched   bool // in this burst
-	stopped   bool
-	lost      bool // asked for what is too long ago
 }
 
 // past is what it takes to send a message again.
@@ -43,7 +44,7 @@ func (q *qp) goBack(p *plan, pos uint64) bool {
 		}
 		q.seq = then.seq
 		q.pasts -= back - 1
-		p.next(q.qpPlan, &q.seq, &q.msg)
+		p.next(&q.qpPlan, &q.seq, &q.msg)
 		q.packet = 0
 		switch {
 		case q.msg.psns == 0 || pos >= q.msg.end(): // behind it

@@ -15,17 +15,22 @@ type tally struct{ messages, packets, bytes, payload, resent uint64 }
 
 // sender sends the share of the QPs that goes out of one port.
 type sender struct {
-	stream *Stream
-	plan   *plan
-	port   port.Port
-	pacer  *pacer
-	burst  int
-	limit  uint64 // messages of each QP
-	left   uint64 // packets
+	stream     *Stream
+	plan       *plan
+	port       port.Port
+	pacer      *pacer
+	burst      int
+	limit      uint64 // messages of each QP
+	left       uint64 // packets
+	looking    bool   // answers are looked at
+	interleave bool
+	window     uint64
 
 	qps    []*qp
 	active []*qp
 	cur    int
+	keys   []uint32 // ICRC keys of each QP's templates, one QP's behind the other's; nil if they would be too many
+	orders *orders  // nil where nobody looks at answers
 
 	rooms  [][]byte
 	slots  *slots
@@ -34,14 +39,17 @@ type sender struct {
 	out    []port.Out
 	marks  []mark
 	touch  []*qp
-	bytes  uint64 // of the burst
 	now    int64
 	last   int64 // when something was sent last
 	asleep int
 	ended  int64 // when nothing was left to send
 	stuck  int64 // since when no slot is free
 
+	sent      []uint64 // packets by template
+	resent    []uint64
 	byOp      []tally
+	untold    int // packets that are not in published
+	told      int64
 	published published
 	err       error
 }
@@ -60,12 +68,23 @@ type published struct {
 	_                                         [64]byte
 }
 
-// mostKeys is how many ICRC keys are kept: 16 MiB.
-const mostKeys = 4 << 20
+const (
+	// mostKeys is how many ICRC keys are kept: 16 MiB.
+	mostKeys = 4 << 20
+	// What is sent as fast as can be is handed over so many at a time; fewer where the time of a burst is that of its packets, of
+	// which answers tell the latency.
+	burstUnseen, burstTimed = 512, 64
+	// What was sent is told after so many packets, or so long.
+	tellPackets, tellAfter = 1 << 16, 10 * time.Millisecond
+)
 
 func newSender(s *Stream, p port.Port, qps []*qp, share float64) *sender {
 	info, c := p.Info(), &s.plan.config
-	w := &sender{stream: s, plan: s.plan, port: p, qps: qps, limit: c.Count, byOp: make([]tally, len(c.Mix))}
+	templates := len(s.plan.templates)
+	w := &sender{
+		stream: s, plan: s.plan, port: p, qps: qps, limit: c.Count, looking: s.looking, interleave: c.Interleave, window: uint64(c.Window),
+		byOp: make([]tally, len(c.Mix)), sent: make([]uint64, templates), resent: make([]uint64, templates), memos: make([]memo, templates),
+	}
 	if w.limit == 0 {
 		w.limit = 1<<64 - 1
 	}
@@ -73,26 +92,33 @@ func newSender(s *Stream, p port.Port, qps []*qp, share float64) *sender {
 		w.left = 1<<64 - 1
 	}
 	w.pacer = newPacer(Rate{c.Rate.Packets * share, c.Rate.Bits * share}, s.start)
+	most := burstUnseen
+	if s.looking {
+		most = burstTimed
+		w.orders = newOrders(len(qps))
+	}
 	w.burst = c.Burst
 	if w.burst == 0 {
-		w.burst = w.pacer.burst(float64(s.plan.longest), 64)
+		w.burst = w.pacer.burst(float64(s.plan.longest), most)
 	}
 	w.burst = min(w.burst, info.Slots)
 	w.rooms = make([][]byte, info.Slots)
 	for i := range w.rooms {
 		w.rooms[i] = p.Room(uint32(i))
 	}
-	w.slots = newSlots(info.Slots, len(s.plan.templates))
-	w.memos = make([]memo, len(s.plan.templates))
+	w.slots = newSlots(info.Slots, templates)
 	w.taken = make([]uint32, info.Slots)
 	w.out = make([]port.Out, 0, w.burst)
 	w.marks = make([]mark, 0, w.burst)
 	w.touch = make([]*qp, 0, w.burst)
-	for _, q := range qps {
-		if s.plan.keyed() {
-			q.keys = make([]uint32, len(s.plan.templates))
-			for i, t := range s.plan.templates {
-				q.keys[i] = t.key(&q.values)
+	if s.plan.keyed() {
+		w.keys = make([]uint32, 0, len(qps)*templates)
+	}
+	for i, q := range qps {
+		q.number = uint32(i)
+		if w.keys != nil {
+			for _, t := range s.plan.templates {
+				w.keys = append(w.keys, t.key(&q.values))
 			}
 		}
 		w.activate(q)
@@ -137,6 +163,7 @@ func (w *sender) run() {
 		w.err = w.generate(g)
 		return
 	}
+	defer w.tell()
 	flushed := true
 	for !w.stream.halt.Load() {
 		w.now = w.plan.config.Clock.Now()
@@ -173,42 +200,51 @@ func (w *sender) run() {
 
 // fill makes the frames of a burst.
 func (w *sender) fill() int {
-	if len(w.slots.queue) < w.burst {
-		w.slots.file()
-		w.slots.queue = w.taken[:w.port.Take(w.taken)]
+	if w.orders != nil {
+		w.obeyAll()
 	}
-	w.out, w.marks, w.touch, w.bytes = w.out[:0], w.marks[:0], w.touch[:0], 0
-	for len(w.out) < w.burst && w.slots.left() > 0 && w.left > 0 {
+	if w.slots.waiting() < w.burst {
+		w.refill()
+	}
+	w.marks, w.touch = w.marks[:0], w.touch[:0]
+	out := w.out[:0]
+	n := int(min(uint64(w.burst), uint64(w.slots.left()), w.left))
+	for len(out) < n {
 		q := w.pick()
 		if q == nil {
 			break
 		}
-		w.frame(q)
-		w.left--
+		out = append(out, w.frame(q))
 	}
-	return len(w.out)
+	w.out = out
+	w.left -= uint64(len(out))
+	return len(out)
+}
+
+// refill asks the port for slots: for those of a burst, so that few go round and stay in the cache, or for all of them where
+// many kinds of frames have to find their own.
+func (w *sender) refill() {
+	s := w.slots
+	s.file()
+	n := w.burst
+	if s.misses > 0 {
+		n, s.misses = len(w.taken), 0
+	}
+	s.queue = w.taken[:w.port.Take(w.taken[:n])]
 }
 
 // pick finds the next QP that may send. Its message and packet are then those to be sent.
 func (w *sender) pick() *qp {
 	for tries := len(w.active); tries > 0; tries-- {
 		q := w.active[w.cur]
-		if o := q.sh.order.Load(); o != 0 {
-			w.obey(q)
-		}
-		if q.stopped {
+		switch {
+		case q.stopped, q.packet == q.msg.packets && !w.begin(q):
 			w.retire()
-			continue
-		}
-		if q.packet == q.msg.packets && !w.begin(q) {
-			w.retire()
-			continue
-		}
-		if q.notBefore > w.now || !w.open(q) {
+		case q.notBefore > w.now, w.window > 0 && !w.open(q):
 			w.turn()
-			continue
+		default:
+			return q
 		}
-		return q
 	}
 	return nil
 }
@@ -220,7 +256,7 @@ func (w *sender) begin(q *qp) bool {
 			q.past[q.pasts%uint64(len(q.past))] = past{q.seq}
 			q.pasts++
 		}
-		w.plan.next(q.qpPlan, &q.seq, &q.msg)
+		w.plan.next(&q.qpPlan, &q.seq, &q.msg)
 		q.packet = 0
 		if q.msg.psns > 0 || q.msg.index >= q.fresh { // what takes no PSN is not sent again
 			return true
@@ -232,57 +268,59 @@ func (w *sender) begin(q *qp) bool {
 
 // open reports whether the window is open for the QP's next packet.
 func (w *sender) open(q *qp) bool {
-	window := uint64(w.plan.config.Window)
-	if window == 0 || !q.msg.answered {
+	if !q.msg.answered {
 		return true
 	}
 	acked, end := q.sh.acked.Load(), q.end()
-	return end <= acked+window || q.msg.pos+uint64(q.packet) <= acked
+	return end <= acked+w.window || q.msg.pos+uint64(q.packet) <= acked
 }
 
 // frame makes the QP's next frame.
-func (w *sender) frame(q *qp) {
+func (w *sender) frame(q *qp) port.Out {
 	m := &q.msg
 	t := m.packet(q.packet)
-	slot, fresh := w.slots.get(t.id)
-	room := w.rooms[slot]
-	if fresh {
-		t.write(room)
+	slot, ok := w.slots.same(t.id)
+	if !ok {
+		var fresh bool
+		if slot, fresh = w.slots.get(t.id); fresh {
+			t.write(w.rooms[slot])
+		}
 	}
 	m.values[valPSN] = uint32(m.psn.Add(q.packet))
-	if t.ackReq && q.sh.stamps != nil {
-		w.marks = append(w.marks, mark{q.sh, q.at(m.end() - 1)})
-	}
 	key := uint32(0)
-	if q.keys != nil {
-		key = q.keys[t.id]
+	if w.keys != nil {
+		key = w.keys[int(q.number)*len(w.sent)+t.id]
 	} else {
 		key = t.key(&q.values)
 	}
-	t.patch(room, &q.values, key, &m.values, &w.memos[t.id])
-	n := t.length()
-	w.out = append(w.out, port.Out{Slot: slot, Len: int32(n)})
-	w.bytes += uint64(n)
+	t.patch(w.rooms[slot], &q.values, key, &m.values, &w.memos[t.id])
 
-	op := &w.byOp[m.op]
-	op.packets++
-	op.bytes += uint64(n)
-	op.payload += uint64(len(t.payload))
+	w.sent[t.id]++
 	if end := q.end(); end > q.sent {
 		q.sent = end
-		if !q.touched {
-			q.touched = true
-			w.touch = append(w.touch, q)
-		}
 	} else if m.psns > 0 {
-		op.resent++
+		w.resent[t.id]++
 	}
-	if q.packet++; q.packet == m.packets && m.index >= q.fresh {
-		q.fresh = m.index + 1
-		op.messages++
+	if w.looking {
+		w.await(q, t)
 	}
-	if q.packet == m.packets || w.plan.config.Interleave {
+	if q.packet++; q.packet == m.packets {
+		q.fresh = max(q.fresh, m.index+1)
 		w.turn()
+	} else if w.interleave {
+		w.turn()
+	}
+	return port.Out{Slot: slot, Len: int32(t.length())}
+}
+
+// await takes note that answers may come to the QP's packet.
+func (w *sender) await(q *qp, t *template) {
+	if !q.touched {
+		q.touched = true
+		w.touch = append(w.touch, q)
+	}
+	if t.ackReq && q.sh.stamps != nil {
+		w.marks = append(w.marks, mark{q.sh, q.at(q.msg.end() - 1)})
 	}
 }
 
@@ -298,13 +336,38 @@ func (w *sender) send() error {
 			m.sh.stamp(m.psn, now)
 		}
 	}
-	w.pacer.spend(len(w.out), w.bytes)
+	if w.pacer.paced() {
+		bytes := uint64(0)
+		for i := range w.out {
+			bytes += uint64(w.out[i].Len)
+		}
+		w.pacer.spend(len(w.out), bytes)
+	}
 	if err := w.port.Send(w.out); err != nil {
 		return err
 	}
 	w.last = w.plan.config.Clock.Now()
-	w.publish()
+	if w.untold += len(w.out); w.untold >= tellPackets || w.last-w.told >= int64(tellAfter) {
+		w.tell()
+	}
 	return nil
+}
+
+// tell adds up what was sent, and publishes it.
+func (w *sender) tell() {
+	w.untold, w.told = 0, w.last
+	clear(w.byOp)
+	for i, t := range w.plan.templates {
+		n, op := w.sent[i], &w.byOp[t.part]
+		op.packets += n
+		op.bytes += n * uint64(t.length())
+		op.payload += n * uint64(len(t.payload))
+		op.resent += w.resent[i]
+		if t.ends {
+			op.messages += n - w.resent[i]
+		}
+	}
+	w.publish()
 }
 
 func (w *sender) publish() {
@@ -322,6 +385,19 @@ func (w *sender) publish() {
 	w.published.bytes.Store(sum.bytes)
 	w.published.payload.Store(sum.payload)
 	w.published.resent.Store(sum.resent)
+}
+
+// obeyAll does what answers asked for since the last burst.
+func (w *sender) obeyAll() {
+	for {
+		number, ok := w.orders.take()
+		if !ok {
+			return
+		}
+		q := w.qps[number]
+		w.obey(q)
+		w.activate(q)
+	}
 }
 
 // obey does what answers ask for.
@@ -345,6 +421,9 @@ func (w *sender) done() bool {
 	if !w.stream.looking {
 		return true
 	}
+	if !w.orders.empty() {
+		return false
+	}
 	if w.ended == 0 {
 		w.ended = w.now
 	}
@@ -352,10 +431,6 @@ func (w *sender) done() bool {
 	for _, q := range w.qps {
 		if q.stopped {
 			continue
-		}
-		if q.sh.order.Load() != 0 {
-			w.activate(q)
-			return false
 		}
 		settled = settled && (!q.mix.answered || q.sh.acked.Load() >= q.sent)
 	}

@@ -27,36 +27,55 @@ func (q *qpPlan) at(pos uint64) dissect.PSN { return q.psn.Add(int(pos & most24)
 
 // next gives a QP's next message, and moves on.
 func (p *plan) next(q *qpPlan, s *sequence, m *message) {
-	r := q.random + s.index*0xD1342543DE82EF95
+	of := q.mix.only
+	if of == nil {
+		of = q.choose(s.index)
+	}
+	m.shape, m.index, m.pos, m.psn = of, s.index, s.pos, q.at(s.pos)
+	s.index++
+	if of.psns == 0 {
+		q.nextAnswer(s, m)
+		return
+	}
+	s.pos += uint64(of.psns)
+	va := q.va
+	if of.addressed {
+		at := (s.at + of.align) &^ of.align
+		switch {
+		case p.random:
+			places := (p.config.Region-min(uint64(of.size), p.config.Region))/64 + 1
+			at = mix(q.draw(m.index)^2) % places * 64
+		case p.ring && at+uint64(of.size) > p.config.Region:
+			at = 0
+		}
+		s.at = at + uint64(of.size)
+		va += at
+	}
+	m.values[valVAHi], m.values[valVALo] = uint32(va>>32), uint32(va)
+	m.values[valImm] = uint32(m.index)
+	if of.atomic {
+		m.operands()
+	}
+}
+
+// draw is the random number of a QP's message.
+func (q *qpPlan) draw(index uint64) uint64 { return q.random + index*0xD1342543DE82EF95 }
+
+// choose chooses the shape of a QP's message.
+func (q *qpPlan) choose(index uint64) *shape {
+	r := q.draw(index)
 	op := &q.mix.ops[0]
 	if len(q.mix.ops) > 1 {
 		op = &q.mix.ops[q.mix.choose.pick(mix(r))]
 	}
-	m.shape = &op.shapes[0]
-	if len(op.shapes) > 1 {
-		m.shape = &op.shapes[op.choose.pick(mix(r^1))]
+	if len(op.shapes) == 1 {
+		return &op.shapes[0]
 	}
-	m.index, m.pos, m.psn = s.index, s.pos, q.at(s.pos)
-	s.index++
-	if m.psns == 0 {
-		p.nextAnswer(q, s, m)
-		return
-	}
-	s.pos = m.end()
-	va := q.va + p.place(s, m, r)
-	m.values[valVAHi], m.values[valVALo] = uint32(va>>32), uint32(va)
-	m.values[valImm] = uint32(m.index)
-	switch m.operation.family {
-	case dissect.FetchAdd:
-		m.values[valSwapHi], m.values[valSwapLo], m.values[valCompareHi], m.values[valCompareLo] = 0, 1, 0, 0
-	case dissect.CompareSwap:
-		m.values[valSwapHi], m.values[valSwapLo] = uint32((m.index+1)>>32), uint32(m.index+1)
-		m.values[valCompareHi], m.values[valCompareLo] = uint32(m.index>>32), uint32(m.index)
-	}
+	return &op.shapes[op.choose.pick(mix(r^1))]
 }
 
 // nextAnswer is an acknowledgement, of one message after the other, or a CNP.
-func (p *plan) nextAnswer(q *qpPlan, s *sequence, m *message) {
+func (q *qpPlan) nextAnswer(s *sequence, m *message) {
 	m.psn = 0
 	if m.operation.family == dissect.Acknowledge {
 		m.psn = q.psn.Add(int(s.acks & most24))
@@ -65,24 +84,12 @@ func (p *plan) nextAnswer(q *qpPlan, s *sequence, m *message) {
 	}
 }
 
-// place is where in its region a message goes.
-func (p *plan) place(s *sequence, m *message, r uint64) uint64 {
-	size, region := uint64(m.size), p.config.Region
-	align := uint64(1)
-	if m.operation.size == 8 {
-		align = 8 // IBA 9.4.5: an atomic's address is a multiple of eight
+// operands are those of an atomic.
+func (m *message) operands() {
+	if m.operation.family == dissect.FetchAdd {
+		m.values[valSwapHi], m.values[valSwapLo], m.values[valCompareHi], m.values[valCompareLo] = 0, 1, 0, 0
+		return
 	}
-	if p.config.Access == Random {
-		places := (region-min(size, region))/64 + 1
-		return mix(r^2) % places * 64
-	}
-	if m.operation.family == dissect.Send {
-		return 0 // it has no address
-	}
-	at := (s.at + align - 1) &^ (align - 1)
-	if p.config.Access == Ring && at+size > region {
-		at = 0
-	}
-	s.at = at + size
-	return at
+	m.values[valSwapHi], m.values[valSwapLo] = uint32((m.index+1)>>32), uint32(m.index+1)
+	m.values[valCompareHi], m.values[valCompareLo] = uint32(m.index>>32), uint32(m.index)
 }

@@ -11,6 +11,8 @@ type slots struct {
 	oldest, newest     int32
 	free               int      // in the lists
 	queue              []uint32 // free too, and not in the lists yet: mostly a slot is wanted again for what it holds
+	next               int      // the first of the queue that is still there
+	misses             int      // slots that held something else
 }
 
 const none = -1
@@ -49,30 +51,45 @@ func (s *slots) put(slot uint32) {
 }
 
 // left is how many slots are free.
-func (s *slots) left() int { return s.free + len(s.queue) }
+func (s *slots) left() int { return s.free + s.waiting() }
+
+// waiting is how many of them wait in the queue.
+func (s *slots) waiting() int { return len(s.queue) - s.next }
 
 // file puts those of the queue into the lists.
 func (s *slots) file() {
-	for _, slot := range s.queue {
+	for _, slot := range s.queue[s.next:] {
 		s.put(slot)
 	}
-	s.queue = nil
+	s.queue, s.next = nil, 0
+}
+
+// same gives the next slot of the queue, if it holds a frame of the template.
+func (s *slots) same(template int) (slot uint32, ok bool) {
+	if i := s.next; i < len(s.queue) {
+		if slot = s.queue[i]; s.holds[slot] == int32(template) {
+			s.next = i + 1
+			return slot, true
+		}
+	}
+	return 0, false
 }
 
 // get gives a slot for a template; fresh says that it holds something else, and has to be written. There must be a free one.
 func (s *slots) get(template int) (slot uint32, fresh bool) {
-	for len(s.queue) > 0 {
-		slot, s.queue = s.queue[0], s.queue[1:]
-		if s.holds[slot] == int32(template) {
+	for s.next < len(s.queue) {
+		if slot, ok := s.same(template); ok {
 			return slot, false
 		}
-		if s.put(slot); s.first[template] != none {
+		s.next++
+		if s.put(s.queue[s.next-1]); s.first[template] != none {
 			break
 		}
 	}
 	i := s.first[template]
 	if i == none {
 		i, fresh = s.oldest, true
+		s.misses++
 	}
 	s.remove(i)
 	s.holds[i] = int32(template)

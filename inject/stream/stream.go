@@ -108,11 +108,11 @@ func (s *Stream) Prepare(ports []port.Port) error {
 	s.start = c.Clock.Now()
 	s.until = 1<<63 - 1
 	n := len(s.plan.qps)
-	all, states := make([]qp, n), make([]shared, n)
+	all, states, nothing := make([]qp, n), make([]shared, n), &shape{}
 	s.qps = make([]*qp, n)
 	for i := range all {
 		q := &all[i]
-		*q = qp{qpPlan: &s.plan.qps[i], sh: &states[i], id: i, msg: message{shape: &shape{}}}
+		*q = qp{qpPlan: s.plan.qps[i], sh: &states[i], msg: message{shape: nothing}}
 		if s.looking && q.mix.answered {
 			q.sh.stamps = make([]stamp, atLeast(4<<20, n, 16, 4096))
 			if c.OnNAK == GoBack {
@@ -141,6 +141,12 @@ func (s *Stream) Prepare(ports []port.Port) error {
 			}
 		}
 		s.senders = append(s.senders, w)
+		if s.looking {
+			for j, q := range own {
+				a := &s.answers.qps[i+j*workers]
+				a.orders, a.number = w.orders, q.number
+			}
+		}
 	}
 	return nil
 }

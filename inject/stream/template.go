@@ -54,8 +54,10 @@ var wordsOf = map[dissect.Layer]struct{ qp, message map[int]uint8 }{
 // template is a kind of frame: everything of it is settled but for its words.
 type template struct {
 	id      int
+	part    int // of the mix
 	info    *dissect.OpInfo
 	ackReq  bool
+	ends    bool   // the message is whole with it
 	head    []byte // up to the payload, with zeros in its words
 	payload []byte
 	icrc    int    // where it is, behind the pad
@@ -96,6 +98,7 @@ type memo struct {
 
 // templateKey tells templates apart.
 type templateKey struct {
+	part    int // of the mix: what was sent is counted by template
 	op      dissect.Opcode
 	ackReq  bool
 	payload int
@@ -105,7 +108,8 @@ type templateKey struct {
 
 // newTemplate makes a template of an opcode.
 func (p *plan) newTemplate(k templateKey, payload []byte) (*template, error) {
-	t := &template{info: k.op.Info(), ackReq: k.ackReq, payload: payload}
+	t := &template{part: k.part, info: k.op.Info(), ackReq: k.ackReq, payload: payload}
+	t.ends = t.info.Ends() || t.info.Family == dissect.Congestion
 	o := p.config.Outer
 	o.SrcPort = 0
 	frame := o.AppendTo(nil)
