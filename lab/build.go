@@ -50,7 +50,7 @@ func Build(tell func(format string, args ...any)) (*Image, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(work)
-	list, err := resolve(work)
+	list, err := resolve(cache, filepath.Join(work, "none"))
 	if err != nil {
 		return nil, err
 	}
@@ -64,13 +64,12 @@ func Build(tell func(format string, args ...any)) (*Image, error) {
 	}
 	began := time.Now()
 	tell("fetching %d packages", len(list))
-	archives, err := download(work)
-	if err != nil {
+	if err := download(cache, list); err != nil {
 		return nil, err
 	}
 	tell("putting the guest together")
 	root := filepath.Join(work, "root")
-	if err := unpack(archives, list, root); err != nil {
+	if err := unpack(cache, list, root); err != nil {
 		return nil, err
 	}
 	made := filepath.Join(work, "image")

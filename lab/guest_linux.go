@@ -51,7 +51,7 @@ const memory = 512
 
 // Guest is a running virtual machine.
 type Guest struct {
-	Tap    *Tap
+	Cable  *Cable
 	Kernel string        // its release, from itself
 	Boot   time.Duration // how long that took
 	folder string
@@ -61,23 +61,23 @@ type Guest struct {
 }
 
 // Boot starts the guest and waits until its agent is there. The caller is in the namespace that Enter makes.
-func Boot(image *Image, tap string) (*Guest, error) {
+func Boot(image *Image) (*Guest, error) {
 	folder, err := os.MkdirTemp("", "rocescope-lab-")
 	if err != nil {
 		return nil, err
 	}
 	g := &Guest{folder: folder, gone: make(chan struct{})}
-	if err := g.boot(image, tap); err != nil {
+	if err := g.boot(image); err != nil {
 		g.Close()
 		return nil, err
 	}
 	return g, nil
 }
 
-func (g *Guest) boot(image *Image, tap string) error {
+func (g *Guest) boot(image *Image) error {
 	began := time.Now()
 	var err error
-	if g.Tap, err = newTap(tap); err != nil {
+	if g.Cable, err = newCable(); err != nil {
 		return err
 	}
 	socket := filepath.Join(g.folder, "agent")
@@ -90,7 +90,7 @@ func (g *Guest) boot(image *Image, tap string) error {
 		"-machine", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", fmt.Sprint(memory),
 		"-nodefaults", "-display", "none", "-no-reboot", "-serial", "file:"+g.console(),
 		"-kernel", image.kernelFile(), "-initrd", image.initrdFile(), "-append", kernelLine(),
-		"-netdev", "tap,id=n,ifname="+tap+",script=no,downscript=no",
+		"-netdev", "tap,id=n,ifname="+TapName+",script=no,downscript=no",
 		"-device", "virtio-net-pci,netdev=n,mac="+peerMAC+",romfile=,host_mtu=9000,csum=off,gso=off,guest_csum=off,"+
 			"guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off",
 		"-device", "virtio-serial-pci", "-chardev", "socket,id=c,path="+socket, "-device", "virtserialport,chardev=c,name="+control.Port)

@@ -22,6 +22,7 @@ var programs = []string{
 var loadAtRun = []string{
 	"/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so",
 	"/etc/libibverbs.d/rxe.driver",
+	"/lib/x86_64-linux-gnu/libgcc_s.so.1", // for threads that end
 }
 
 // kernelModules of the guest, in the order that they are loaded in; those that they need come by themselves.

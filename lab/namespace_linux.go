@@ -16,22 +16,32 @@ import (
 const inside = "ROCESCOPE_LAB_INSIDE"
 
 // Enter puts the rest of the program into a network namespace that has nothing but the program's own, by running the
-// program anew in it. In the outer program it does not return; in the inner one it does at once. The namespace has no
-// name: with its last process it is gone, and so are its taps.
-func Enter() error {
-	if os.Getenv(inside) != "" {
-		return enterSys()
+// program anew in it, and returns the guest that is to run there. In the outer program, which has the network that building
+// the guest may need, it does not return. The namespace has no name: with its last process it is gone, and so are its taps.
+func Enter(build func() (*Image, error)) (*Image, error) {
+	if folder := os.Getenv(inside); folder != "" {
+		image, err := open(folder)
+		return image, errors.Join(err, enterSys())
 	}
 	if os.Geteuid() != 0 {
-		return errors.New("the laboratory makes a network namespace and a tap, for which it must be root")
+		return nil, errors.New("the laboratory makes a network namespace and a tap, for which it must be root")
 	}
+	image, err := build()
+	if err != nil {
+		return nil, err
+	}
+	return nil, again(image)
+}
+
+// again runs this program once more, in a namespace of its own, and ends with it.
+func again(image *Image) error {
 	runtime.LockOSThread() // the child ends with the thread that started it
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	cmd := exec.Command(self, os.Args[1:]...)
-	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.Env = append(os.Environ(), inside+"="+image.Folder)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS,
@@ -48,15 +58,12 @@ func Enter() error {
 		}
 	}()
 	_ = cmd.Wait()
-	os.Exit(max(cmd.ProcessState.ExitCode(), 0) | exitOfSignal(cmd.ProcessState))
-	return nil
-}
-
-func exitOfSignal(s *os.ProcessState) int {
-	if s.ExitCode() < 0 {
-		return 1
+	code := cmd.ProcessState.ExitCode()
+	if code < 0 { // a signal
+		code = 1
 	}
-	return 0
+	os.Exit(code)
+	return nil
 }
 
 // enterSys gives the namespace its own view of /sys, where interfaces are looked up, and its loopback.
@@ -72,46 +79,4 @@ func enterSys() error {
 		return err
 	}
 	return netlink.LinkSetUp(lo)
-}
-
-// Tap is the host's end of the guest's cable.
-type Tap struct {
-	Name string
-	MAC  [6]byte
-}
-
-// newTap makes a tap with the addresses of Host, quiet but for what is sent on purpose.
-func newTap(name string) (*Tap, error) {
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name = name
-	link := &netlink.Tuntap{LinkAttrs: attrs, Mode: netlink.TUNTAP_MODE_TAP, Flags: netlink.TUNTAP_NO_PI | netlink.TUNTAP_VNET_HDR}
-	if err := netlink.LinkAdd(link); err != nil {
-		return nil, fmt.Errorf("a tap for the guest: %w; is /dev/net/tun there?", err)
-	}
-	for _, setting := range []string{"accept_dad", "router_solicitations", "mldv1_unsolicited_report_interval"} {
-		_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/"+setting, []byte("0"), 0) // less noise; not every kernel has each
-	}
-	made, err := netlink.LinkByName(name)
-	if err != nil {
-		return nil, err
-	}
-	for _, text := range []string{Host.IP4.String(), Host.IP6.String()} {
-		addr, err := netlink.ParseAddr(text)
-		if err != nil {
-			return nil, err
-		}
-		addr.Flags = unix.IFA_F_NODAD
-		if err := netlink.AddrAdd(made, addr); err != nil {
-			return nil, fmt.Errorf("address %s for the tap: %w", text, err)
-		}
-	}
-	if err := netlink.LinkSetMTU(made, MTU); err != nil {
-		return nil, err
-	}
-	if err := netlink.LinkSetUp(made); err != nil {
-		return nil, err
-	}
-	t := &Tap{Name: name}
-	copy(t.MAC[:], made.Attrs().HardwareAddr)
-	return t, nil
 }

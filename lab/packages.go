@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -23,10 +24,10 @@ type Package struct {
 	Name, Version, File string
 }
 
-// apt answers as on a machine that has nothing installed, so that the set depends on the archive only.
-func apt(folder string, args ...string) ([]byte, error) {
+// apt answers as on a machine that has nothing installed, so that the set depends on the archive only. Packages that were
+// fetched stay in a folder of their own, where it finds them again.
+func apt(folder, archives string, args ...string) ([]byte, error) {
 	status := filepath.Join(folder, "nothing-installed")
-	archives := filepath.Join(folder, "debs")
 	if err := os.MkdirAll(filepath.Join(archives, "partial"), 0o755); err != nil {
 		return nil, err
 	}
@@ -49,14 +50,27 @@ func apt(folder string, args ...string) ([]byte, error) {
 		return nil, errors.New("the guest is built from Debian packages by apt-get, which is not here: build it on Debian or a container of it")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("apt-get: %w: %s", err, bytes.TrimSpace(said.Bytes()))
+		return nil, fmt.Errorf("apt-get: %w: %s", err, complaint(said.String()))
 	}
 	return out, nil
 }
 
-// resolve lists the packages that make the guest, as the archive has them now.
-func resolve(folder string) ([]Package, error) {
-	out, err := apt(folder, append([]string{"--print-uris", "install"}, debPackages...)...)
+func archivesIn(folder string) string { return filepath.Join(folder, "debs") }
+
+// complaint is the first error of apt-get's, which has one for each package.
+func complaint(said string) string {
+	for line := range strings.Lines(said) {
+		if e, ok := strings.CutPrefix(line, "E: "); ok {
+			return strings.TrimSpace(e)
+		}
+	}
+	return strings.TrimSpace(said)
+}
+
+// resolve lists the packages that make the guest, as the archive has them now: those that would have to be fetched if there
+// were none.
+func resolve(folder, none string) ([]Package, error) {
+	out, err := apt(folder, none, append([]string{"--print-uris", "install"}, debPackages...)...)
 	if err != nil {
 		return nil, fmt.Errorf("which packages make the guest cannot be told (apt-get update may help): %w", err)
 	}
@@ -79,19 +93,30 @@ func resolve(folder string) ([]Package, error) {
 	return list, nil
 }
 
-// download fetches the packages into the folder and returns where they are.
-func download(folder string) (string, error) {
-	_, err := apt(folder, append([]string{"--download-only", "install"}, debPackages...)...)
+// download fetches the packages that the folder does not have, and throws away those of former times.
+func download(folder string, list []Package) error {
+	_, err := apt(folder, archivesIn(folder), append([]string{"--download-only", "install"}, debPackages...)...)
 	if err != nil {
-		return "", fmt.Errorf("the guest's packages cannot be fetched; is the package mirror reachable, and apt-get update done? %w", err)
+		return fmt.Errorf("the guest's packages cannot be fetched; is the package mirror reachable, and apt-get update done? %w", err)
 	}
-	return filepath.Join(folder, "debs"), nil
+	there, err := filepath.Glob(filepath.Join(archivesIn(folder), "*.deb"))
+	if err != nil {
+		return err
+	}
+	for _, file := range there {
+		if !slices.ContainsFunc(list, func(p Package) bool { return p.File == filepath.Base(file) }) {
+			if err := os.Remove(file); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // unpack puts the contents of the packages below root, and runs nothing of them.
-func unpack(archives string, list []Package, root string) error {
+func unpack(folder string, list []Package, root string) error {
 	for _, p := range list {
-		if out, err := exec.Command("dpkg-deb", "-x", filepath.Join(archives, p.File), root).CombinedOutput(); err != nil {
+		if out, err := exec.Command("dpkg-deb", "-x", filepath.Join(archivesIn(folder), p.File), root).CombinedOutput(); err != nil {
 			return fmt.Errorf("unpacking %s: %w: %s", p.File, err, bytes.TrimSpace(out))
 		}
 	}

@@ -46,8 +46,8 @@ var directions = []struct {
 	{"lab", []string{"lab/control"}},
 	{"lab/control", nil},
 	{"lab/agent", []string{"lab/control"}},
-	{"lab/peer", []string{"inject/*", "dissect"}},
-	{"lab/interop", []string{"lab", "lab/peer", "inject/*", "dissect", "flows", "captures", "internal/engine"}},
+	{"lab/play", []string{"inject/*", "dissect"}},
+	{"lab/interop", []string{"lab", "lab/play", "inject/*", "dissect", "flows", "captures", "internal/engine"}},
 	{"lab/cmd/lab", []string{"lab", "lab/interop"}},
 
 	{"internal/testkit", []string{"dissect", "captures", "captures/samples"}}, // imported by tests only

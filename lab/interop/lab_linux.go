@@ -3,6 +3,7 @@ package interop
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,22 +23,17 @@ type Lab struct {
 	folder    string // of captures and readings
 }
 
-const tap = "tap0"
-
-// Open boots the guest and builds the program.
-func Open(image *lab.Image) (*Lab, error) {
-	l := &Lab{Image: image}
-	var err error
+// Open boots the guest. rocescope is the program that captures, analyzes, and plays some of the parts.
+func Open(image *lab.Image, rocescope string) (*Lab, error) {
+	path, err := exec.LookPath(rocescope)
+	if err != nil {
+		return nil, fmt.Errorf("%w: make build makes it", err)
+	}
+	l := &Lab{Image: image, rocescope: path}
 	if l.folder, err = os.MkdirTemp("", "rocescope-interop-"); err != nil {
 		return nil, err
 	}
-	l.rocescope = filepath.Join(l.folder, "rocescope")
-	build := exec.Command("go", "build", "-o", l.rocescope, "github.com/rocescope/rocescope/cmd/rocescope")
-	if out, err := build.CombinedOutput(); err != nil {
-		os.RemoveAll(l.folder)
-		return nil, fmt.Errorf("building rocescope: %w: %s", err, bytes.TrimSpace(out))
-	}
-	if l.Guest, err = lab.Boot(image, tap); err != nil {
+	if l.Guest, err = lab.Boot(image); err != nil {
 		os.RemoveAll(l.folder)
 		return nil, err
 	}
@@ -52,7 +48,10 @@ func (l *Lab) Close() {
 
 // capture writes what passes the tap to a file, until stop is called.
 func (l *Lab) capture(file string) (stop func() error, err error) {
-	cmd := exec.Command(l.rocescope, "capture", "-i", tap, "-w", file, "--force", "-q")
+	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	cmd := exec.Command(l.rocescope, "capture", "-i", lab.TapName, "-w", file, "-q")
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -89,18 +88,22 @@ func (l *Lab) counters(name string) (string, error) {
 func (l *Lab) command(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, l.rocescope, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.CombinedOutput()
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
 	if err != nil {
-		err = fmt.Errorf("rocescope %s: %w", strings.Join(args, " "), err)
+		err = fmt.Errorf("rocescope %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(said.Bytes()))
 	}
 	return string(out), err
 }
 
-// sh runs lines of shell in the guest, and stops at the first that fails.
-func (l *Lab) sh(lines ...string) error {
-	text := strings.Join(lines, "\n")
-	if out, err := l.Guest.Run(time.Minute, "sh", "-e", "-c", text); err != nil {
-		return fmt.Errorf("%w: %s\n%s", err, text, out)
+// commands runs command lines in the guest, up to the first that fails. No shell has a hand in it: that of the guest has tc
+// and ip of its own.
+func (l *Lab) commands(lines ...string) error {
+	for _, line := range lines {
+		if out, err := l.Guest.Run(time.Minute, strings.Fields(line)...); err != nil {
+			return fmt.Errorf("%w: %s: %s", err, line, strings.TrimSpace(out))
+		}
 	}
 	return nil
 }
@@ -117,7 +120,7 @@ func (l *Lab) wire(w Wire) (undo func() error, err error) {
 	}
 	if w.In != "" {
 		lines = append(lines,
-			"ip link add ifb0 type ifb", "ip link set ifb0 up",
+			"ip link set ifb0 up",
 			"tc qdisc add dev ifb0 root netem "+w.In,
 			"tc qdisc add dev eth0 ingress",
 			"tc filter add dev eth0 parent ffff: protocol ip "+udp+" action mirred egress redirect dev ifb0")
@@ -128,11 +131,11 @@ func (l *Lab) wire(w Wire) (undo func() error, err error) {
 			lines = append(lines, "tc qdisc del dev eth0 root")
 		}
 		if w.In != "" {
-			lines = append(lines, "tc qdisc del dev eth0 ingress", "ip link del ifb0")
+			lines = append(lines, "tc qdisc del dev eth0 ingress", "tc qdisc del dev ifb0 root", "ip link set ifb0 down")
 		}
-		return l.sh(lines...)
+		return l.commands(lines...)
 	}
-	return undo, l.sh(lines...)
+	return undo, l.commands(lines...)
 }
 
 // listens waits until a server in the guest can be connected to.

@@ -8,7 +8,7 @@ import (
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/inject/connect"
 	"github.com/rocescope/rocescope/lab"
-	"github.com/rocescope/rocescope/lab/peer"
+	"github.com/rocescope/rocescope/lab/play"
 )
 
 // part is what rocescope does in a row. A server's part closes listening once Linux's program can connect.
@@ -24,9 +24,11 @@ type part struct {
 type scene struct {
 	row       *Row
 	lab       *Lab
-	node      *peer.Node // nil for a part that is played by a command
+	node      *play.Node // nil for a part that is played by a command
 	us, it    netip.Addr
 	listening chan struct{}
+	said      string        // by a command of ours
+	over      chan struct{} // closed when Linux's program has ended
 }
 
 func (s *scene) server() connect.Parameters { return connect.Parameters{Address: s.it} }
@@ -72,7 +74,7 @@ func pingpong(t dissect.Transport, mtu, size, count int) part {
 func refused() part {
 	return part{name: "connects to a port without a listener", play: func(s *scene) error {
 		err := s.node.DialNobody(s.server(), 9999)
-		var why *peer.RejectedError
+		var why *play.RejectedError
 		if !errors.As(err, &why) {
 			return fmt.Errorf("the connection was not refused: %w", err)
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/rocescope/rocescope/lab"
-	"github.com/rocescope/rocescope/lab/peer"
+	"github.com/rocescope/rocescope/lab/play"
 )
 
 // Run runs one row. keep is where the capture of a row that fails goes; empty: nowhere.
@@ -32,7 +32,11 @@ func (l *Lab) Run(row *Row, keep string) Result {
 
 func (r *Row) fileName() string {
 	name := regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(r.Subject+" "+r.Linux+" "+r.Wire.String()), "-")
-	return fmt.Sprintf("%s-%s.pcapng", r.Role, strings.Trim(name[:min(len(name), 80)], "-"))
+	ip := 4
+	if r.IPv6 {
+		ip = 6
+	}
+	return fmt.Sprintf("%s-ipv%d-%s.pcapng", r.Role, ip, strings.Trim(name[:min(len(name), 80)], "-"))
 }
 
 func (l *Lab) run(r *Result, file string) error {
@@ -57,21 +61,21 @@ func (l *Lab) run(r *Result, file string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	text, err := l.command(ctx, "analyze", "--json", "--shadow", file,
-		"--counters", before+","+after, "--counters-host", fmt.Sprint(lab.Peer.IP4.Addr(), ",", lab.Peer.IP6.Addr()))
+		"--counters", before+","+after, "--counters-host", r.expand("{it}"))
 	if err != nil {
-		return errors.Join(played, fmt.Errorf("%w: %s", err, text))
+		return errors.Join(played, err)
 	}
 	return errors.Join(played, judge(r, []byte(text)))
 }
 
 // play runs both programs, the server first.
 func (l *Lab) play(r *Result) error {
-	s := &scene{row: &r.Row, lab: l, us: lab.Host.IP4.Addr(), it: lab.Peer.IP4.Addr(), listening: make(chan struct{})}
+	s := &scene{row: &r.Row, lab: l, us: lab.Host.IP4.Addr(), it: lab.Peer.IP4.Addr(), listening: make(chan struct{}), over: make(chan struct{})}
 	if r.IPv6 {
 		s.us, s.it = lab.Host.IP6.Addr(), lab.Peer.IP6.Addr()
 	}
 	if !r.Ours.command {
-		node, err := peer.Open(peer.Options{Interface: tap, MAC: l.Guest.Tap.MAC, Addr: s.us, PeerMAC: lab.PeerMAC, MTU: r.Ours.mtu})
+		node, err := play.Open(play.Options{Interface: lab.Interface, MAC: l.Guest.Cable.MAC, Addr: s.us, PeerMAC: lab.PeerMAC, MTU: r.Ours.mtu})
 		if err != nil {
 			return err
 		}
@@ -102,6 +106,7 @@ func (l *Lab) play(r *Result) error {
 	}
 	said, err := linux.Wait(patience)
 	r.Console = said
+	close(s.over)
 	return errors.Join(r.judgeProgram(said, err), ourEnd(ours))
 }
 
@@ -117,6 +122,9 @@ func ourEnd(ours <-chan error) error {
 	}
 }
 
+// complains are words of programs that find something wrong and end well nevertheless.
+var complains = regexp.MustCompile(`invalid data|mismatch|failed|Failed|Couldn't|error event`)
+
 // judgeProgram says what is wrong with how Linux's program ended and with what it printed.
 func (r *Result) judgeProgram(said string, err error) error {
 	var exit *lab.ExitError
@@ -128,6 +136,9 @@ func (r *Result) judgeProgram(said string, err error) error {
 	}
 	if !regexp.MustCompile(r.Says).MatchString(said) {
 		err = errors.Join(err, fmt.Errorf("Linux's program does not say %q", r.Says))
+	}
+	if word := complains.FindString(said); word != "" && !r.Fails {
+		err = errors.Join(err, fmt.Errorf("Linux's program says %q", word))
 	}
 	if err != nil {
 		return fmt.Errorf("%w; it says:\n%s", err, strings.TrimSpace(said))

@@ -1,9 +1,16 @@
 package interop
 
-import "github.com/rocescope/rocescope/dissect"
+import (
+	"slices"
+
+	"github.com/rocescope/rocescope/dissect"
+)
 
 // Table is the interoperability table.
-var Table = []Row{
+var Table = slices.Concat(perftest, others)
+
+// others are the programs whose part is played here.
+var others = []Row{
 	{Subject: "rping", Role: Server, Linux: "rping -c -a {us} -V -v -C 5", Says: "rdma-ping-4", Ours: rping(64, 5), Smoke: true},
 	{Subject: "rping", Role: Client, Linux: "rping -s -a {it} -V -v -C 5", Listens: "cm", Ours: rping(64, 5), Smoke: true},
 	{Subject: "rping", Role: Server, Linux: "rping -c -a {us} -V -v -C 3 -S 30001", Says: "rdma-ping-2", Ours: rping(30001, 3)},

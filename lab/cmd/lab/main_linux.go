@@ -30,30 +30,29 @@ func main() {
 }
 
 func do(what string, args []string) error {
-	if what != "build" {
-		if err := lab.Enter(); err != nil {
-			return err
+	build := func() (*lab.Image, error) { return lab.Build(tell) }
+	if what == "build" {
+		image, err := build()
+		if err == nil {
+			tell("the guest is ready: %s, kernel %s", image.Folder, image.Kernel)
 		}
-	}
-	image, err := lab.Build(tell)
-	if err != nil {
 		return err
 	}
-	switch what {
-	case "run":
+	image, err := lab.Enter(build)
+	switch {
+	case err != nil:
+		return err
+	case what == "run":
 		return run(image, args)
-	case "test":
-		return test(image, args)
 	default:
-		tell("the guest is ready: %s, kernel %s", image.Folder, image.Kernel)
-		return nil
+		return test(image, args)
 	}
 }
 
 func tell(format string, args ...any) { fmt.Fprintf(os.Stderr, "lab: "+format+"\n", args...) }
 
 func run(image *lab.Image, commands []string) error {
-	guest, err := lab.Boot(image, "tap0")
+	guest, err := lab.Boot(image)
 	if err != nil {
 		return err
 	}
@@ -73,6 +72,7 @@ func test(image *lab.Image, args []string) error {
 	flags := flag.NewFlagSet("lab test", flag.ExitOnError)
 	smoke := flags.Bool("smoke", false, "the few rows that are run before every change")
 	only := flags.String("only", "", "rows whose description matches")
+	program := flags.String("rocescope", "./rocescope", "the program that takes part")
 	keep := flags.String("keep", "", "where captures of failed rows go")
 	out := flags.String("out", "", "the page to write")
 	verbose := flags.Bool("v", false, "what Linux's programs print")
@@ -81,7 +81,7 @@ func test(image *lab.Image, args []string) error {
 	if err != nil {
 		return err
 	}
-	l, err := interop.Open(image)
+	l, err := interop.Open(image, *program)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package peer
+package play
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ const ucmatosePort = 7471
 // before it.
 const replies = 8 * slot
 
-// UcmatoseClient does as ucmatose -s: over one connection, count messages come, and as many go back.
+// UcmatoseClient does as ucmatose -s: over one connection, count messages come, and as many go back. The server ends it.
 func (n *Node) UcmatoseClient(server connect.Parameters, size, count int) error {
 	if count > replies/slot || size > slot {
 		return fmt.Errorf("%d messages of %d bytes are more than are kept here", count, size)
@@ -34,7 +34,7 @@ func (n *Node) UcmatoseClient(server connect.Parameters, size, count int) error 
 	if err := c.sendMany(size, count); err != nil {
 		return err
 	}
-	return c.Disconnect()
+	return c.Disconnected()
 }
 
 // UcmatoseServer does as ucmatose: over one connection, count messages go, and as many come back.
@@ -54,7 +54,7 @@ func (n *Node) UcmatoseServer(size, count int) error {
 	if err := c.recvMany(size, count); err != nil {
 		return err
 	}
-	return c.Disconnected()
+	return c.Disconnect()
 }
 
 func (c *Conn) recvMany(size, count int) error {

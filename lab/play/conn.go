@@ -1,4 +1,4 @@
-package peer
+package play
 
 import (
 	"errors"
@@ -70,11 +70,8 @@ func (c *Conn) connect(local, remote connect.Parameters) error {
 		return c.qp.Modify(rnic.Attr{State: rnic.RTS, SQPSN: local.PSN}, rnic.AttrState|rnic.AttrSQPSN)
 	}
 	a := rnic.Attr{
-		State: rnic.RTR, AH: ah, PathMTU: c.n.o.MTU, DestQPN: remote.QPN, RQPSN: remote.PSN, SQPSN: local.PSN, MinRNRTimer: 12,
+		State: rnic.RTR, AH: ah, PathMTU: local.MTU, DestQPN: remote.QPN, RQPSN: remote.PSN, SQPSN: local.PSN, MinRNRTimer: 12,
 		Timeout: ackTimeout, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 1, MaxDestRdAtomic: 1,
-	}
-	if remote.MTU != 0 {
-		a.PathMTU = min(a.PathMTU, remote.MTU)
 	}
 	rtr := rnic.AttrState | rnic.AttrAV | rnic.AttrPathMTU | rnic.AttrDestQPN | rnic.AttrRQPSN
 	rts := rnic.AttrState | rnic.AttrSQPSN

@@ -1,9 +1,9 @@
-// Package peer plays the other part in what the RDMA programs of Linux do: rping, ucmatose, the pingpong programs, over
+// Package play plays the other part in what the RDMA programs of Linux do: rping, ucmatose, the pingpong programs, over
 // rocescope's software RNIC. Data is checked byte by byte, whatever the programs themselves check.
 //
 // It owns the parts to play and the small amount of glue between a device, communication management and blocking calls that
 // they need. perftest's part is played by rocescope's own commands.
-package peer
+package play
 
 import (
 	"fmt"

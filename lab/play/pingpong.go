@@ -1,4 +1,4 @@
-package peer
+package play
 
 import (
 	"bytes"
@@ -49,7 +49,7 @@ func (n *Node) PingpongClient(t dissect.Transport, server netip.AddrPort, size, 
 		return err
 	}
 	for i := range count {
-		sent := c.fill(pingpongOut, size)
+		sent := c.ball(size)
 		if err := c.send(pingpongOut, size); err != nil {
 			return fmt.Errorf("message %d: %w", i+1, err)
 		}
@@ -123,7 +123,7 @@ func (s *pingpongServer) play() error {
 		if sent != nil && !bytes.Equal(got, sent) {
 			return fmt.Errorf("message %d is not what was sent to be sent back", i+1)
 		}
-		sent = s.c.fill(pingpongOut, s.size)
+		sent = s.c.ball(s.size)
 		if err := s.c.send(pingpongOut, s.size); err != nil {
 			return fmt.Errorf("message %d: %w", i+1, err)
 		}
@@ -141,6 +141,16 @@ func (n *Node) pingpongConn(t dissect.Transport, size int) (*Conn, error) {
 		return nil, err
 	}
 	return c, errors.Join(c.init(), c.postRecv(pingpongIn, slot), c.postRecv(pingpongIn+slot, slot))
+}
+
+// ball makes a message as the programs' option -c wants it: each page of it begins with a zero.
+func (c *Conn) ball(size int) []byte {
+	const page = 4096
+	b := c.fill(pingpongOut, size)
+	for i := 0; i < size; i += page {
+		b[i] = 0
+	}
+	return b
 }
 
 // pong waits for a message and returns a copy of it.

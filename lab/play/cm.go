@@ -1,4 +1,4 @@
-package peer
+package play
 
 import (
 	"errors"
@@ -55,15 +55,20 @@ func (n *Node) accept(e connect.Event) {
 	c.id = e.ID
 	err = errors.Join(c.init(), c.postRecv(0, slot), c.postRecv(slot, slot))
 	local := n.local(dissect.RC, c.qp.QPN(), e.Local.PSN)
+	local.MTU = e.Remote.MTU // the active side's word
+	e.Remote.PSN = expectPSN
 	if err = errors.Join(err, c.connect(local, e.Remote)); err != nil {
 		refuse(err)
 		return
 	}
 	n.conns[e.ID] = c
-	if err := n.cm.Accept(now(), e.ID, connect.Answer{Local: local}); err != nil {
+	if err := n.cm.Accept(now(), e.ID, connect.Answer{Local: local, Expect: &e.Remote.PSN}); err != nil {
 		refuse(err)
 	}
 }
+
+// expectPSN is where clients are asked to begin: it wraps.
+const expectPSN = 0xFFFFF8
 
 // slot is a receive's part of the memory.
 const slot = 64 << 10

@@ -1,0 +1,99 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Interface is where rocescope takes part: it has the addresses of Host. Captures are made at the other end of the cable,
+// TapName, which sees both directions whatever way frames take in and out of Interface: AF_XDP takes them before anybody
+// else does, and others send past the kernel's own taps.
+const (
+	Interface = "host0"
+	TapName   = "tap0"
+)
+
+// Cable is what is between Interface and the guest: a veth pair, a bridge and the tap.
+type Cable struct {
+	MAC [6]byte // of Interface
+}
+
+func newCable() (*Cable, error) {
+	const bridge, far = "bridge0", "wire0"
+	named := func(name string) netlink.LinkAttrs {
+		a := netlink.NewLinkAttrs()
+		a.Name, a.MTU = name, MTU
+		return a
+	}
+	snooping := false
+	for _, link := range []netlink.Link{
+		&netlink.Bridge{LinkAttrs: named(bridge), MulticastSnooping: &snooping},
+		&netlink.Veth{LinkAttrs: named(Interface), PeerName: far, PeerMTU: MTU},
+		&netlink.Tuntap{LinkAttrs: named(TapName), Mode: netlink.TUNTAP_MODE_TAP, Flags: netlink.TUNTAP_NO_PI | netlink.TUNTAP_VNET_HDR},
+	} {
+		if err := netlink.LinkAdd(link); err != nil {
+			return nil, fmt.Errorf("making the laboratory's %s: %w (a tap needs /dev/net/tun)", link.Attrs().Name, err)
+		}
+	}
+	for _, name := range []string{bridge, far, TapName, Interface} {
+		set(name, "disable_ipv6", name != Interface)
+		for _, noise := range []string{"accept_dad", "router_solicitations", "mldv1_unsolicited_report_interval"} {
+			set(name, noise, false)
+		}
+	}
+	// The bridge is a host's interface too, and would answer ARP for addresses of its neighbour.
+	if err := os.WriteFile("/proc/sys/net/ipv4/conf/all/arp_ignore", []byte("1"), 0); err != nil {
+		return nil, err
+	}
+	var cable Cable
+	for _, name := range []string{bridge, far, TapName, Interface} {
+		link, err := netlink.LinkByName(name)
+		if err != nil {
+			return nil, err
+		}
+		switch name {
+		case far, TapName:
+			if err := netlink.LinkSetMaster(link, &netlink.Bridge{LinkAttrs: named(bridge)}); err != nil {
+				return nil, fmt.Errorf("putting %s on the laboratory's bridge: %w", name, err)
+			}
+		case Interface:
+			copy(cable.MAC[:], link.Attrs().HardwareAddr)
+			if err := addAddresses(link); err != nil {
+				return nil, err
+			}
+		}
+		if err := netlink.LinkSetMTU(link, MTU); err != nil {
+			return nil, err
+		}
+		if err := netlink.LinkSetUp(link); err != nil {
+			return nil, err
+		}
+	}
+	return &cable, nil
+}
+
+// set makes a setting of IPv6. Not every kernel has each, and none is needed but for quiet.
+func set(link, name string, on bool) {
+	value := "0"
+	if on {
+		value = "1"
+	}
+	_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+link+"/"+name, []byte(value), 0)
+}
+
+func addAddresses(link netlink.Link) error {
+	for _, text := range []string{Host.IP4.String(), Host.IP6.String()} {
+		addr, err := netlink.ParseAddr(text)
+		if err != nil {
+			return err
+		}
+		addr.Flags = unix.IFA_F_NODAD
+		if err := netlink.AddrAdd(link, addr); err != nil {
+			return fmt.Errorf("address %s for %s: %w", text, link.Attrs().Name, err)
+		}
+	}
+	return nil
+}
