@@ -24,8 +24,8 @@ type serviceMix struct {
 	choose    choice
 	ops       []plannedOp
 	only      *shape // where there is no choice
-	answered  bool // some of it
-	requests  bool // some of it takes PSNs
+	answered  bool   // some of it
+	requests  bool   // some of it takes PSNs
 }
 
 // plannedOp is an operation of a mix with its shapes.
