@@ -114,6 +114,9 @@ func (p *Plan) complete() error {
 	case p.Rally == WriteRally && p.Verify:
 		return errors.New("WRITEs that are found by their last byte have no room for a pattern")
 	}
+	if p.Count > 0 {
+		p.Depth = int(min(uint64(p.Depth), p.Count))
+	}
 	p.Depth = max(1, min(p.Depth, mostPosted/p.QPs))
 	if p.Verify {
 		p.Depth = max(1, min(p.Depth, verifyBytes/p.QPs/max(p.stride(), 1)))

@@ -40,18 +40,16 @@ type Requester struct {
 
 // asker is a queue pair of a Requester. What is there of each slot is a slice of one array.
 type asker struct {
-	c        *peer.Conn
-	posted   uint64 // messages
-	done     uint64
-	got      uint64 // answers, of a rally
-	times    []int64
-	over     bool
-	settled  bool
-	wr       rnic.SendWR
-	sge      [1]rnic.SGE
-	base     int // of its memory in the region
-	outgoing *byte
-	incoming *byte
+	c       *peer.Conn
+	posted  uint64 // messages
+	done    uint64
+	got     uint64 // answers, of a rally
+	times   []int64
+	over    bool
+	settled bool
+	wr      rnic.SendWR
+	sge     [1]rnic.SGE
+	base    int // of its memory in the region
 }
 
 // NewRequester makes one for a plan.

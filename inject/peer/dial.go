@@ -38,7 +38,6 @@ type Session struct {
 	tcp   net.Conn
 	perf  *connect.Perftest
 	talk  *connect.Exchange
-	own   connect.PerftestResults
 }
 
 // Dial makes queue pairs and connects them with those of a peer. Behind it all are in RTS; before traffic, say Ready.
