@@ -199,8 +199,12 @@ func (r *Recorder) begin(c *chunk, now time.Time) {
 // Record takes frames over: each is copied, or counted as dropped. It returns
 // how many it took before a limit of Stop was reached (io.EOF then), or before
 // writing failed (a *WriteError).
-func (r *Recorder) Record(frames []Frame) (int, error) {
+func (r *Recorder) Record(frames []Frame) (int, error) { return r.RecordWith(frames, nil) }
+
+// RecordWith is Record with a comment on each frame; "" is none.
+func (r *Recorder) RecordWith(frames []Frame, comments []string) (int, error) {
 	now := time.Now()
+	var on []string // the comments of a frame
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.wake.Signal()
@@ -213,13 +217,17 @@ func (r *Recorder) Record(frames []Frame) (int, error) {
 		if r.done() {
 			return i, io.EOF
 		}
-		if !r.room(&frames[i], now) {
+		on = nil
+		if comments != nil && comments[i] != "" {
+			on = comments[i : i+1]
+		}
+		if !r.room(&frames[i], on, now) {
 			r.dropped.Add(1)
 			continue
 		}
 		f, c := &frames[i], r.cur
 		before := len(c.buf)
-		c.buf = appendPacket(c.buf, f, nil)
+		c.buf = appendPacket(c.buf, f, on)
 		c.frames++
 		r.fileFrames++
 		r.taken++
@@ -249,9 +257,9 @@ func (r *Recorder) full(now time.Time) bool {
 		rot.Duration > 0 && now.Sub(r.fileBegan) >= rot.Duration)
 }
 
-// room makes r.cur a chunk that f fits in, beginning another file where that is
-// due. It returns false where the queue is full.
-func (r *Recorder) room(f *Frame, now time.Time) bool {
+// room makes r.cur a chunk that f and its comments fit in, beginning another file
+// where that is due. It returns false where the queue is full.
+func (r *Recorder) room(f *Frame, comments []string, now time.Time) bool {
 	if r.cur == nil {
 		if r.cur = r.take(); r.cur == nil {
 			return false
@@ -268,7 +276,7 @@ func (r *Recorder) room(f *Frame, now time.Time) bool {
 		r.cur = c
 		r.begin(c, now)
 		r.queued.Add(int64(len(c.buf)))
-	case len(r.cur.buf) > 0 && len(r.cur.buf)+packetLength(f, nil) > chunkSize:
+	case len(r.cur.buf) > 0 && len(r.cur.buf)+packetLength(f, comments) > chunkSize:
 		// Also where there is no other: a smaller frame that would still fit is not to
 		// get ahead of this one.
 		r.push()

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"encoding/binary"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -87,7 +88,8 @@ type laneRule struct {
 	failed    uint64  // hits where the packet did not have what the action is about
 	bucket    []*Held // of hold; of swap: the packet, and what came behind it
 	bucketDue int64
-	keptSoFar int // by hold, since it let go last
+	keptSoFar int    // by hold, since it let go last
+	skip      uint64 // packets that probability lets pass
 	past      *past
 	chosen    map[int]bool
 	published [3]atomic.Uint64
@@ -111,6 +113,9 @@ func (s *Set) Start(most int, now int64) (lanes [2]*Lane) {
 				continue
 			}
 			c := &laneRule{Rule: r, id: i, random: rand.New(rand.NewPCG(s.Seed, uint64(i)<<1|uint64(way))), chosen: map[int]bool{}}
+			if r.probability > 0 {
+				c.skip = c.gap()
+			}
 			if r.recall > 0 {
 				c.past = newPast(r.recall, most)
 			}
@@ -217,7 +222,7 @@ func (l *Lane) look(now int64, frame []byte, m *flows.Mark) bool {
 				continue
 			}
 		}
-		if !r.when.Match(&l.p, frame, m) {
+		if !r.always && !r.when.Match(&l.p, frame, m) {
 			continue
 		}
 		r.matched++
@@ -269,7 +274,11 @@ func (r *laneRule) strikes() bool {
 	case r.every > 0:
 		hit = r.matched%r.every == 0
 	case r.probability > 0:
-		hit = r.random.Uint64() <= r.threshold
+		if hit = r.skip == 0; hit {
+			r.skip = r.gap()
+		} else {
+			r.skip--
+		}
 	}
 	if r.fate != nil && r.fate.kind == fateSwap && len(r.bucket) > 0 {
 		hit = true // the one that the packet changes places with
@@ -278,6 +287,14 @@ func (r *laneRule) strikes() bool {
 		r.hits++
 	}
 	return hit
+}
+
+// gap draws how many packets pass until the next is struck: a number for each that is struck, and not for each that passes.
+func (r *laneRule) gap() uint64 {
+	if r.probability == 1 {
+		return 0
+	}
+	return uint64(math.Log(1-r.random.Float64()) / math.Log1p(-r.probability))
 }
 
 // strike does a rule's actions with a frame, and tells whether the frame itself goes on unchanged.

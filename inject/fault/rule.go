@@ -47,13 +47,13 @@ type Rule struct {
 
 	when        *filter.Filter
 	pre         filter.Prefilter
+	always      bool // there is no filter
 	decodes     bool // the filter reads the packet
 	ways        [2]bool
 	nth         []span
 	every       uint64
 	count       uint64
 	probability float64
-	threshold   uint64
 	from, to    int64
 
 	edits  []step
@@ -113,7 +113,7 @@ func (d *draft) compile() (*Rule, error) {
 	if r.when.Needs() > filter.NeedFlow {
 		return nil, wrong("when", "%q asks for what is known only at the end of a capture; a rule has to decide at once", d.when)
 	}
-	r.pre = r.when.Prefilter()
+	r.pre, r.always = r.when.Prefilter(), d.when == ""
 	for _, f := range r.when.Fields() {
 		if !strings.HasPrefix(f, "flow.") && !strings.HasPrefix(f, "msg.") {
 			r.decodes = true
@@ -263,10 +263,6 @@ func (r *Rule) choose(given map[string]string) error {
 	if text, ok := given["probability"]; ok {
 		if r.probability, err = parseProbability(text); err != nil {
 			return wrong("probability", "probability=%s cannot be; it is above 0 and at most 1, or 1%% for instance", text)
-		}
-		r.threshold = 1<<64 - 1
-		if r.probability < 1 {
-			r.threshold = uint64(r.probability * (1 << 64))
 		}
 	}
 	for key, to := range map[string]*int64{"after": &r.from, "before": &r.to} {
