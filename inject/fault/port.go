@@ -47,11 +47,6 @@ type Port struct {
 // waitingFrame is a frame that waits for a slot.
 type waitingFrame struct{ data []byte }
 
-// Marked is a port that takes from its sender what the frames are to their connections, by index.
-type Marked interface {
-	SendMarked(frames []port.Out, marks []flows.Mark) error
-}
-
 // Wrap puts rules around a port. It refuses rules that the port cannot apply.
 func Wrap(p port.Port, s *Set) (*Port, error) {
 	info := p.Info()
@@ -193,6 +188,9 @@ func (w *Port) reclaim() {
 
 // Send implements port.Port.
 func (w *Port) Send(frames []port.Out) error { return w.SendMarked(frames, nil) }
+
+// WantsMarks reports whether a rule about what is sent asks what the frames are to their connections.
+func (w *Port) WantsMarks() bool { return w.lanes[Out].tracks }
 
 // SendMarked is Send for who knows what the frames are to their connections.
 func (w *Port) SendMarked(frames []port.Out, marks []flows.Mark) error {

@@ -29,7 +29,7 @@ var selectors = []Param{
 	{"name", "", "what reports call the rule; default is its action"},
 	{"way", "both", "out, in or both; each way counts for itself"},
 	{"nth", "", "those of these numbers, from 1: 3, or 3,7, or 5-8"},
-	{"every", "", "each so manieth"},
+	{"every", "", "every n-th of them"},
 	{"count", "", "so many, and then no more"},
 	{"probability", "", "each with this probability, from the seed"},
 	{"after", "", "not before this time since the start: 2s"},

@@ -31,6 +31,7 @@ type sender struct {
 	cur    int
 	keys   []uint32 // ICRC keys of each QP's templates, one QP's behind the other's; nil if they would be too many
 	orders *orders  // nil where nobody looks at answers
+	marker *marker  // nil where the port does not ask what frames are
 
 	rooms  [][]byte
 	slots  *slots
@@ -85,6 +86,7 @@ func newSender(s *Stream, p port.Port, qps []*qp, share float64) *sender {
 		stream: s, plan: s.plan, port: p, qps: qps, limit: c.Count, looking: s.looking, interleave: c.Interleave, window: uint64(c.Window),
 		byOp: make([]tally, len(c.Mix)), sent: make([]uint64, templates), resent: make([]uint64, templates), memos: make([]memo, templates),
 	}
+	w.marker = newMarker(p, len(qps))
 	if w.limit == 0 {
 		w.limit = 1<<64 - 1
 	}
@@ -295,6 +297,9 @@ func (w *sender) frame(q *qp) port.Out {
 	}
 	t.patch(w.rooms[slot], &q.values, key, &m.values, &w.memos[t.id])
 
+	if w.marker != nil {
+		w.marker.note(q, int(q.number))
+	}
 	w.sent[t.id]++
 	if end := q.end(); end > q.sent {
 		q.sent = end
@@ -343,7 +348,11 @@ func (w *sender) send() error {
 		}
 		w.pacer.spend(len(w.out), bytes)
 	}
-	if err := w.port.Send(w.out); err != nil {
+	send := w.port.Send
+	if w.marker != nil {
+		send = w.marker.send
+	}
+	if err := send(w.out); err != nil {
 		return err
 	}
 	w.last = w.plan.config.Clock.Now()
