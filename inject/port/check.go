@@ -12,11 +12,18 @@ const minFrame = etherHeader
 func (i *Info) check(p Port, frames []Out) error {
 	plain := i.plain()
 	for _, f := range frames {
-		if err := i.checkOne(p, f, plain); err != nil {
-			return err
+		if !i.sound(f, plain) {
+			if err := i.checkOne(p, f); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// sound is true of nearly all frames: those without a VLAN tag that can go out.
+func (i *Info) sound(f Out, plain int32) bool {
+	return f.Len >= minFrame && f.Len <= plain && f.Slot < uint32(i.Slots)
 }
 
 // plain is how long a frame without a VLAN tag may be.
@@ -27,9 +34,9 @@ func (i *Info) plain() int32 {
 	return int32(i.MaxFrame)
 }
 
-// checkOne is check of one frame.
-func (i *Info) checkOne(p Port, f Out, plain int32) error {
-	if f.Len < minFrame || f.Slot >= uint32(i.Slots) || f.Len > plain && (f.Len > int32(i.MaxFrame) || !tagged(p.Room(f.Slot))) {
+// checkOne is check of a frame that is not sound.
+func (i *Info) checkOne(p Port, f Out) error {
+	if f.Len < minFrame || f.Len > int32(i.MaxFrame) || f.Slot >= uint32(i.Slots) || !tagged(p.Room(f.Slot)) {
 		return i.refuse(f)
 	}
 	return nil

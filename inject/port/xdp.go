@@ -232,16 +232,14 @@ func (p *XDP) Send(frames []Out) error {
 	at, bytes, plain := first, uint64(0), p.info.plain()
 	for i := range frames {
 		f := frames[i]
-		err := p.info.checkOne(p, f, plain)
-		if err == nil && p.left[f.Slot] != 0 {
-			err = failed(p.info.Interface, "send", fmt.Errorf("slot %d is on its way already", f.Slot), "a slot that Take gave may be sent once")
-		}
-		if err != nil {
-			for _, f := range frames[:i] {
-				p.left[f.Slot] = 0
+		if !p.info.sound(f, plain) || p.left[f.Slot] != 0 {
+			if err := p.odd(f); err != nil {
+				for _, f := range frames[:i] {
+					p.left[f.Slot] = 0
+				}
+				tx.Cancel(got)
+				return err
 			}
-			tx.Cancel(got)
-			return err
 		}
 		addr, rest, descs := p.rooms.at[f.Slot], uint32(f.Len), uint8(1)
 		for ; rest > xdpChunk; descs++ {
@@ -259,6 +257,19 @@ func (p *XDP) Send(frames []Out) error {
 	p.flights.Store(int64(p.flying))
 	p.counts.hand(len(frames), bytes)
 	return p.kick(1)
+}
+
+// odd looks closer at a frame: it may be tagged, or its sender is wrong about something.
+func (p *XDP) odd(f Out) error {
+	if !p.info.sound(f, p.info.plain()) {
+		if err := p.info.checkOne(p, f); err != nil {
+			return err
+		}
+	}
+	if p.left[f.Slot] != 0 {
+		return failed(p.info.Interface, "send", fmt.Errorf("slot %d is on its way already", f.Slot), "a slot that Take gave may be sent once")
+	}
+	return nil
 }
 
 // Flush implements Port. Where the interface takes nothing for a while, something may be left.

@@ -11,6 +11,7 @@ type qp struct {
 	active    bool   // in the sender's list
 	touched   bool   // in this burst
 	stopped   bool
+	waits     bool   // until notBefore
 	lost      bool   // asked for what is too long ago
 	number    uint32 // among the sender's
 	seq       sequence

@@ -242,7 +242,7 @@ func (w *sender) pick() *qp {
 		switch {
 		case q.stopped, q.packet == q.msg.packets && !w.begin(q):
 			w.retire()
-		case q.notBefore > w.now, w.window > 0 && !w.open(q):
+		case q.waits && q.notBefore > w.now, w.window > 0 && !w.open(q):
 			w.turn()
 		default:
 			return q
@@ -254,7 +254,7 @@ func (w *sender) pick() *qp {
 // begin begins a QP's next message, if it has one.
 func (w *sender) begin(q *qp) bool {
 	for q.seq.index < w.limit {
-		if q.past != nil {
+		if w.looking && q.past != nil {
 			q.past[q.pasts%uint64(len(q.past))] = past{q.seq}
 			q.pasts++
 		}
@@ -280,7 +280,10 @@ func (w *sender) open(q *qp) bool {
 // frame makes the QP's next frame.
 func (w *sender) frame(q *qp) port.Out {
 	m := &q.msg
-	t := m.packet(q.packet)
+	t, end, last := m.last, m.end(), q.packet == m.packets-1
+	if !last {
+		t, end = m.packet(q.packet), m.pos+uint64(q.packet)+1
+	}
 	slot, ok := w.slots.same(t.id)
 	if !ok {
 		var fresh bool
@@ -301,7 +304,7 @@ func (w *sender) frame(q *qp) port.Out {
 		w.marker.note(q, int(q.number))
 	}
 	w.sent[t.id]++
-	if end := q.end(); end > q.sent {
+	if end > q.sent {
 		q.sent = end
 	} else if m.psns > 0 {
 		w.resent[t.id]++
@@ -309,10 +312,11 @@ func (w *sender) frame(q *qp) port.Out {
 	if w.looking {
 		w.await(q, t)
 	}
-	if q.packet++; q.packet == m.packets {
+	q.packet++
+	if last {
 		q.fresh = max(q.fresh, m.index+1)
-		w.turn()
-	} else if w.interleave {
+	}
+	if last || w.interleave {
 		w.turn()
 	}
 	return port.Out{Slot: slot, Len: int32(t.length())}
@@ -418,7 +422,7 @@ func (w *sender) obey(q *qp) {
 	case o&orderGoBack != 0 && !q.goBack(w.plan, o&orderPos):
 		q.stopped, q.lost = true, true
 	default:
-		q.notBefore = w.now + int64(delay(o))
+		q.waits, q.notBefore = true, w.now+int64(delay(o))
 	}
 }
 
