@@ -55,7 +55,7 @@ type Config struct {
 	Duration   time.Duration // 0 = no limit
 	Packets    uint64        // of all QPs, within a message if it comes to that; 0 = no limit
 	Rate       Rate
-	Burst      int  // packets handed over at a time; 0 = 64, or what 100 µs have if that is less
+	Burst      int  // packets handed over at a time; 0 = 512, or 64 where answers are looked at, or what 100 µs have if that is less
 	Threads    int  // ports to send through, each with a thread; 0 = all. Answers come from all ports
 	Interleave bool // QPs take turns after each packet, not each message
 	Window     int  // PSNs of a QP that may be unacknowledged; 0 = no limit

@@ -11,7 +11,7 @@ import (
 )
 
 // patching compares the ICRC by tables, of a packet whose PSN, AckReq and address change, with computing it, and checks a
-// million of them.
+// million of them. Those that are timed are a stream's, packet after packet; those that are checked are random.
 func patching(b *bench) ([]row, error) {
 	const checks = 1_000_000
 	frame := newFrame(dissect.OpRCWriteOnly, 1024, 0)
@@ -19,22 +19,24 @@ func patching(b *bench) ([]row, error) {
 	var p dissect.Packet
 	d.Decode(dissect.LinkEthernet, frame, len(frame), &p)
 	bth, reth, icrc := p.Offset(dissect.LayerBTH), p.Offset(dissect.LayerRETH), p.Offset(dissect.LayerICRC)
-	var words [3]dissect.ICRCWord // AckReq and PSN; address
-	for i, at := range []int{bth + 8, reth, reth + 4} {
-		w, ok := dissect.NewICRCWord(at, icrc)
-		if !ok {
-			return nil, fmt.Errorf("the tables do not reach from %d to %d", at, icrc)
+	s := patcher{icrc: icrc}
+	for _, w := range []struct {
+		at   int
+		word *dissect.ICRCWord
+	}{{bth + 8, &s.psn}, {reth, &s.high}, {reth + 4, &s.low}} {
+		var ok bool
+		if *w.word, ok = dissect.NewICRCWord(w.at, icrc); !ok {
+			return nil, fmt.Errorf("the tables do not reach from %d to %d", w.at, icrc)
 		}
-		words[i] = w
-		w.Put(frame, 0)
+		w.word.Put(frame, 0)
 	}
 	var c dissect.ICRC
-	zero, _ := c.Compute(&p, frame)
+	s.zero, _ = c.Compute(&p, frame)
 
 	rng := rand.New(rand.NewPCG(1, 2))
 	wrong := 0
 	for range checks {
-		patch(frame, &words, zero, rng.Uint32()&0x80FFFFFF, rng.Uint64(), icrc)
+		s.patch(frame, rng.Uint32()&0x80FFFFFF, rng.Uint64())
 		d.Decode(dissect.LinkEthernet, frame, len(frame), &p)
 		if c.Verify(&p, frame) != dissect.ICRCValid {
 			wrong++
@@ -51,7 +53,7 @@ func patching(b *bench) ([]row, error) {
 	all, err := inTurn(b.rounds, n,
 		timed(func(n int) {
 			for i := range n {
-				patch(frame, &words, zero, uint32(i), 0x7F00_0000_0000+uint64(i)*1024, icrc)
+				s.patch(frame, 1<<31|uint32(i), 0x7F00_0000_0000+uint64(i)*1024)
 			}
 		}),
 		timed(func(n int) {
@@ -70,7 +72,7 @@ func patching(b *bench) ([]row, error) {
 	by := ratios(all[1], all[0], result.cost)
 	return []row{
 		{
-			what: "patch PSN, AckReq, VA and ICRC of a WRITE of 1 KiB", ours: fmt.Sprintf("%.1f ns", spreadOf(each(all[0], result.cost)).median),
+			what: "patch PSN, AckReq, VA and ICRC of WRITEs of 1 KiB, one after the other", ours: fmt.Sprintf("%.1f ns", spreadOf(each(all[0], result.cost)).median),
 			other: "compute its ICRC: " + nanoseconds(all[1]), ratio: by.String(), goal: "≥ 15", met: judge(by.median >= 15),
 		},
 		{
@@ -80,8 +82,21 @@ func patching(b *bench) ([]row, error) {
 	}, nil
 }
 
+// patcher patches as inject/stream does: what the upper halves make of the ICRC is kept while they stay the same.
+type patcher struct {
+	psn, high, low dissect.ICRCWord
+	zero           uint32 // the ICRC with zeros in all of them
+	upper          uint64 // of PSN and address
+	kept           uint32 // what they make of it
+	icrc           int
+}
+
 // patch writes AckReq and PSN, address and ICRC.
-func patch(frame []byte, words *[3]dissect.ICRCWord, zero, psn uint32, va uint64, icrc int) {
-	crc := zero ^ words[0].Put(frame, psn) ^ words[1].Put(frame, uint32(va>>32)) ^ words[2].Put(frame, uint32(va))
-	binary.LittleEndian.PutUint32(frame[icrc:], crc)
+func (s *patcher) patch(frame []byte, psn uint32, va uint64) {
+	if upper := va>>32<<16 | uint64(psn>>16); upper != s.upper || s.kept == 0 {
+		s.upper, s.kept = upper, s.zero^s.psn.Delta(psn&^0xFFFF)^s.high.Delta(uint32(va>>32))
+	}
+	binary.BigEndian.PutUint32(frame[s.psn.At():], psn)
+	binary.BigEndian.PutUint64(frame[s.high.At():], va)
+	binary.LittleEndian.PutUint32(frame[s.icrc:], s.kept^s.psn.Delta16(uint16(psn))^s.low.Delta(uint32(va)))
 }
