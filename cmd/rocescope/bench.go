@@ -15,6 +15,7 @@ import (
 	"github.com/rocescope/rocescope/inject/connect"
 	"github.com/rocescope/rocescope/inject/load"
 	"github.com/rocescope/rocescope/inject/peer"
+	"github.com/rocescope/rocescope/inject/port"
 	"github.com/rocescope/rocescope/inject/rnic"
 	"github.com/rocescope/rocescope/inject/route"
 	"github.com/rocescope/rocescope/inject/stream"
@@ -371,7 +372,10 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 	for _, size := range o.sizes() {
 		plan := o.plan
 		plan.Size = size
-		result, err := o.measure(ctx, h, plan)
+		result, err := load.Measure(ctx, h, plan, peer.Request{
+			Way: o.way, Peer: o.to, Hand: o.remote, Perftest: connect.PerftestOptions{Program: o.program},
+			Local: connect.Parameters{MTU: o.pathMTU(), AckTimeout: o.timeout, InitiatorDepth: uint8(o.outs), ResponderResources: uint8(o.outs)},
+		})
 		if result != nil {
 			out.row(result)
 		}
@@ -379,6 +383,9 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 			failed = o.peerFailed(err)
 			break
 		}
+	}
+	for _, told := range port.Trouble(h.Port()) {
+		fmt.Fprintln(a.stderr, "rocescope: "+told)
 	}
 	if err := out.end(failed); err != nil {
 		return err
@@ -401,38 +408,6 @@ func (o *benchOptions) sizes() []int {
 	return all
 }
 
-// measure connects and carries out a plan.
-func (o *benchOptions) measure(ctx context.Context, h *peer.Host, plan load.Plan) (*load.Result, error) {
-	traffic, err := plan.Traffic()
-	if err != nil {
-		return nil, errUsage("%w", err)
-	}
-	r, err := load.NewRequester(h, plan)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	s, err := h.Dial(ctx, peer.Request{
-		Way: o.way, Peer: o.to, QPs: plan.QPs, Maker: r, Traffic: traffic, Hand: o.remote,
-		Local:    connect.Parameters{Transport: plan.Transport, MTU: o.pathMTU(), AckTimeout: o.timeout, InitiatorDepth: uint8(o.outs), ResponderResources: uint8(o.outs)},
-		Perftest: connect.PerftestOptions{Program: o.program},
-	})
-	if err != nil {
-		return nil, err
-	}
-	err = r.Check(s)
-	if err == nil {
-		_, err = s.Ready(0)
-	}
-	if err == nil {
-		err = r.Run(ctx, s)
-		if err == nil {
-			_, err = s.Finish(r.Result.Perftest())
-		}
-	}
-	return &r.Result, errors.Join(err, s.Close())
-}
-
 // peerFailed says of an error what to do about it.
 func (o *benchOptions) peerFailed(err error) error {
 	switch {
@@ -445,7 +420,21 @@ func (o *benchOptions) peerFailed(err error) error {
 	case timedOut(err):
 		return fmt.Errorf("%v does not answer: is it there, and is there a way to it?", o.to)
 	}
+	var completion *load.CompletionError
+	if errors.As(err, &completion) && likely[completion.Status] != "" {
+		return fmt.Errorf("%w: %s", err, likely[completion.Status])
+	}
 	return peerError(err, o.iface)
+}
+
+// likely are the likely causes of completions with errors, at the far end or on the way there.
+var likely = map[rnic.Status]string{
+	rnic.RetryExcErr:    "the peer has gone, its queue pair failed, or packets to it or from it do not arrive",
+	rnic.RNRRetryExcErr: "the peer posts no receives, or too few",
+	rnic.RemAccessErr:   "the peer's memory has another R_Key, lies elsewhere, is shorter, or may not be used like this",
+	rnic.RemInvReqErr:   "the peer does not take such a request: longer than its receives, or of a kind that its queue pair does not allow",
+	rnic.RemOpErr:       "the peer could not carry it out",
+	rnic.BadRespErr:     "the peer answers something else than was asked for",
 }
 
 func (o *benchOptions) describe() string {

@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -104,12 +103,6 @@ func addrPortOf(l net.Listener) netip.AddrPort { return l.Addr().(*net.TCPAddr).
 // run dials and carries out a plan.
 func (l *lab) run(plan Plan, r peer.Request) (*Result, error) {
 	l.t.Helper()
-	traffic, err := plan.Traffic()
-	must(l.t, err)
-	q, err := NewRequester(l.ask, plan)
-	must(l.t, err)
-	defer q.Close()
-	r.Maker, r.Traffic, r.QPs, r.Local.Transport = q, traffic, plan.QPs, plan.Transport
 	if !r.Peer.IsValid() {
 		r.Peer = l.tcp
 	}
@@ -118,19 +111,7 @@ func (l *lab) run(plan Plan, r peer.Request) (*Result, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s, err := l.ask.Dial(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	if err = q.Check(s); err == nil {
-		_, err = s.Ready(0)
-	}
-	if err == nil {
-		if err = q.Run(ctx, s); err == nil {
-			_, err = s.Finish(q.Result.Perftest())
-		}
-	}
-	return &q.Result, errors.Join(err, s.Close())
+	return Measure(ctx, l.ask, plan, r)
 }
 
 // good fails the test where a plan was not carried out whole.

@@ -198,17 +198,13 @@ func TestWrongKey(t *testing.T) {
 		plan := Plan{Op: rnic.OpWrite, Transport: dissect.RC, Size: 100, Count: 5}
 		q, err := NewRequester(l.ask, plan)
 		must(t, err)
-		s, err := l.ask.Dial(t.Context(), peer.Request{Peer: l.tcp, Maker: q, Local: connect.Parameters{Transport: dissect.RC, MTU: 1024, Address: l.addrs[0][0]}})
-		must(t, err)
-		spoil(&s.Conns[0].Remote.Memory)
-		_, err = s.Ready(0)
-		must(t, err)
+		must(t, q.Dial(t.Context(), peer.Request{Peer: l.tcp, Local: connect.Parameters{MTU: 1024, Address: l.addrs[0][0]}}))
+		spoil(&q.qps[0].c.Remote.Memory)
 		var failed *CompletionError
-		if err := q.Run(t.Context(), s); !errors.As(err, &failed) || failed.Status != rnic.RemAccessErr {
+		if err := q.Run(t.Context()); !errors.As(err, &failed) || failed.Status != rnic.RemAccessErr {
 			t.Errorf("%s: %v", name, err)
 		}
-		must(t, s.Close())
-		q.Close()
+		must(t, q.Close())
 		res, err := l.run(plan, peer.Request{Local: connect.Parameters{MTU: 1024}})
 		l.good(plan, res, err)
 	}
@@ -229,7 +225,7 @@ func TestPeerGone(t *testing.T) {
 // TestManyQPs takes turns on many queue pairs.
 func TestManyQPs(t *testing.T) {
 	l := newLab(t, 0, Serving{}, nil)
-	plan := Plan{Op: rnic.OpSend, Transport: dissect.RC, Size: 64, QPs: 300, Count: 20, Depth: 4, Verify: true}
+	plan := Plan{Op: rnic.OpSend, Transport: dissect.RC, Size: 64, QPs: 2000, Count: 20, Depth: 4, Verify: true}
 	res, err := l.run(plan, peer.Request{Local: connect.Parameters{MTU: 256}})
 	l.good(plan, res, err)
 }

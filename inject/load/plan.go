@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -143,4 +144,18 @@ func (p *Plan) Traffic() (*connect.Traffic, error) {
 	return &connect.Traffic{
 		Operation: OperationName(p.Op), Size: p.Size, Slots: p.slots(), Verify: p.Verify, Seed: p.Seed, Answer: p.Rally == SendRally,
 	}, nil
+}
+
+// mostPackets is how many packets of all queue pairs may be under way: what the rings of ports have room for. A real network would
+// be asked to slow down by congestion control; between two ends in software nothing is.
+const mostPackets = 4096
+
+// budget is how many messages of all queue pairs may be posted.
+func (p *Plan) budget() int {
+	window := cmp.Or(p.Policy.Window, 256)
+	packets := min(max(1, p.Size/1024), window) // of a message, roughly
+	if p.QPs*min(window, p.Depth*packets) <= mostPackets {
+		return p.QPs * p.Depth
+	}
+	return max(1, mostPackets/packets)
 }

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 	"github.com/rocescope/rocescope/inject/rnic"
 )
 
-// Requester asks for operations, over one session's connections. It is the peer.Maker of their queue pairs.
+// Requester asks for operations, over the connections of one peer.
 type Requester struct {
 	h    *peer.Host
 	plan Plan
@@ -23,14 +24,19 @@ type Requester struct {
 	mr   *rnic.MR
 	qps  []asker
 
-	worker  peer.Worker
-	done    chan struct{}
-	running bool
-	polled  [64]rnic.Completion
-	target  uint64 // messages on each queue pair in this round
-	until   int64  // when to stop posting; 0 = never
-	settled int    // queue pairs that have done all of the round
-	filling int    // queue pairs that were not filled yet
+	sessions []*peer.Session
+	worker   peer.Worker
+	done     chan struct{}
+	running  bool
+	polled   [64]rnic.Completion
+	target   uint64  // messages on each queue pair in this round
+	until    int64   // when to stop posting; 0 = never
+	settled  int     // queue pairs that have done all of the round
+	posted   int     // messages that are under way, on all queue pairs
+	budget   int     // how many may be
+	turns    []int32 // queue pairs that may post, in turn: a ring of as many as there are
+	first    int
+	waiting  int
 
 	last   int64 // when something completed
 	window window
@@ -40,6 +46,7 @@ type Requester struct {
 
 // asker is a queue pair of a Requester. What is there of each slot is a slice of one array.
 type asker struct {
+	index   int // among all; c.Index is among the session's
 	c       *peer.Conn
 	posted  uint64 // messages
 	done    uint64
@@ -47,6 +54,7 @@ type asker struct {
 	times   []int64
 	over    bool
 	settled bool
+	queued  bool // stands in Requester.turns
 	wr      rnic.SendWR
 	sge     [1]rnic.SGE
 	base    int // of its memory in the region
@@ -82,11 +90,12 @@ func NewRequester(h *peer.Host, plan Plan) (*Requester, error) {
 		return nil, err
 	}
 	for i := range r.qps {
-		r.qps[i].times = make([]int64, plan.Depth)
+		r.qps[i].index, r.qps[i].times = i, make([]int64, plan.Depth)
 		if regions > 1 {
 			r.qps[i].base = i * per
 		}
 	}
+	r.turns, r.budget = make([]int32, plan.QPs), plan.budget()
 	if plan.Verify {
 		r.Result.Verified = true
 	} else {
@@ -113,21 +122,41 @@ func (r *Requester) perQP() int {
 
 func (r *Requester) incomingSize() int { return r.plan.stride() + 64 }
 
+// part is the peer.Maker of one session's queue pairs.
+type part struct {
+	*Requester
+	from int // the first
+}
+
 // PD implements peer.Maker.
-func (r *Requester) PD() *rnic.PD { return r.pd }
+func (p part) PD() *rnic.PD { return p.pd }
 
 // Make implements peer.Maker. What the other side is told of memory is where a rally's answers go.
-func (r *Requester) Make(i int, t dissect.Transport) (*rnic.QP, connect.Memory, error) {
+func (p part) Make(i int, t dissect.Transport) (*rnic.QP, connect.Memory, error) {
+	r, q := p.Requester, &p.qps[p.from+i]
 	var m connect.Memory
-	init := rnic.QPInit{
-		Type: t, SendCQ: r.cq, RecvCQ: r.cq, Policy: r.plan.Policy, Cap: rnic.QPCap{MaxSendWR: r.plan.Depth, MaxRecvWR: rallyReceives, MaxSGE: 1},
-	}
 	if t != dissect.UD {
-		q := &r.qps[i]
 		m = connect.Memory{RKey: r.mr.RKey(), VA: r.mr.VA() + uint64(r.incomingAt(q)), Length: uint64(r.plan.stride())}
 	}
-	qp, err := r.pd.CreateQP(init)
+	qp, err := r.pd.CreateQP(rnic.QPInit{
+		Type: t, SendCQ: r.cq, RecvCQ: r.cq, Policy: r.plan.Policy, Cap: rnic.QPCap{MaxSendWR: r.plan.Depth, MaxRecvWR: rallyReceives, MaxSGE: 1},
+	})
 	return qp, m, err
+}
+
+// Prepare implements peer.Maker.
+func (p part) Prepare(c *peer.Conn) error {
+	q := &p.qps[p.from+c.Index]
+	q.c = c
+	if p.plan.Rally != SendRally {
+		return nil
+	}
+	for range rallyReceives {
+		if err := p.receive(q); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *Requester) incomingAt(q *asker) int {
@@ -137,46 +166,61 @@ func (r *Requester) incomingAt(q *asker) int {
 	return q.base + r.plan.slots()*r.plan.stride()
 }
 
-// Prepare implements peer.Maker.
-func (r *Requester) Prepare(c *peer.Conn) error {
-	r.qps[c.Index].c = c
-	if r.plan.Rally != SendRally {
-		return nil
+// receive posts a receive of a rally.
+func (r *Requester) receive(q *asker) error {
+	return q.c.QP.PostRecv(rnic.RecvWR{ID: uint64(q.index), SGL: []rnic.SGE{r.mr.SGE(r.incomingAt(q), r.incomingSize())}})
+}
+
+// sessionQPs is how many queue pairs one conversation of rocescope's exchange has at most.
+const sessionQPs = 512
+
+// Dial connects the plan's queue pairs; of the request, their number and who makes them are set here.
+func (r *Requester) Dial(ctx context.Context, q peer.Request) error {
+	traffic, err := r.plan.Traffic()
+	if err != nil {
+		return err
 	}
-	for range rallyReceives {
-		if err := r.receive(&r.qps[c.Index]); err != nil {
+	q.Traffic, q.Local.Transport = traffic, r.plan.Transport
+	most := len(r.qps)
+	if q.Way == peer.ByExchange {
+		most = sessionQPs
+	}
+	for from := 0; from < len(r.qps); from += most {
+		q.QPs, q.Maker = min(most, len(r.qps)-from), part{r, from}
+		s, err := r.h.Dial(ctx, q)
+		if err != nil {
+			return err
+		}
+		r.sessions = append(r.sessions, s)
+		if _, err := s.Ready(0); err != nil { // at once: the other side does not wait for it for long
 			return err
 		}
 	}
-	return nil
+	return r.check()
 }
 
-// receive posts a receive of a rally.
-func (r *Requester) receive(q *asker) error {
-	return q.c.QP.PostRecv(rnic.RecvWR{ID: uint64(q.c.Index), SGL: []rnic.SGE{r.mr.SGE(r.incomingAt(q), r.incomingSize())}})
-}
-
-// Check says why a session cannot carry the plan; it is for the time behind Dial.
-func (r *Requester) Check(s *peer.Session) error {
-	for _, c := range s.Conns {
-		m := c.Remote.Memory
-		switch need := uint64(r.plan.slots() * r.plan.stride()); {
-		case r.plan.Transport == dissect.UD && r.plan.Size > c.Local.MTU || r.plan.Transport == dissect.UD && r.plan.Size > c.Remote.MTU:
-			return fmt.Errorf("a datagram of %d bytes does not fit into the path MTU of %d", r.plan.Size, min(c.Local.MTU, c.Remote.MTU))
+// check says why the other side's queue pairs cannot carry the plan.
+func (r *Requester) check() error {
+	for i := range r.qps {
+		c := r.qps[i].c
+		m, need := c.Remote.Memory, uint64(r.plan.slots()*r.plan.stride())
+		switch mtu := min(c.Local.MTU, c.Remote.MTU); {
+		case r.plan.Transport == dissect.UD && r.plan.Size > mtu:
+			return fmt.Errorf("a datagram of %d bytes does not fit into the path MTU of %d", r.plan.Size, mtu)
 		case isSend(r.plan.Op):
 		case m.IsZero():
 			return fmt.Errorf("%v told no memory region for its QP %#06x, which %v needs", c.Remote.Address, c.Remote.QPN, r.plan.Op)
-		case m.Length > 0 && m.Length < uint64(r.plan.Size), r.plan.Verify && m.Length > 0 && m.Length < need:
+		case m.Length > 0 && (m.Length < uint64(r.plan.Size) || r.plan.Verify && m.Length < need):
 			return fmt.Errorf("%v offers %d bytes of memory, and messages of %d bytes were asked for", c.Remote.Address, m.Length, r.plan.Size)
 		}
 	}
 	return nil
 }
 
-// Run carries the plan out over a session that is ready. The result is there even with an error, as far as it came.
-func (r *Requester) Run(ctx context.Context, s *peer.Session) error {
+// Run carries the plan out, behind Dial. The result is there even with an error, as far as it came.
+func (r *Requester) Run(ctx context.Context) error {
 	res := &r.Result
-	res.Size, res.QPs, res.MTU = r.plan.Size, len(r.qps), s.Conns[0].Remote.MTU
+	res.Size, res.QPs, res.MTU = r.plan.Size, len(r.qps), r.qps[0].c.Remote.MTU
 	before := r.h.Device().Counters()
 	r.begun = r.h.Now()
 	if r.plan.Duration > 0 {
@@ -187,11 +231,21 @@ func (r *Requester) Run(ctx context.Context, s *peer.Session) error {
 		if err = r.round(ctx); err != nil || !r.plan.Verify {
 			break
 		}
-		err = r.barrier(s)
+		err = r.ready(r.qps[0].done)
 	}
 	res.Counters = Difference(before, r.h.Device().Counters())
 	res.finish(&r.plan)
-	return errors.Join(err, res.Failure)
+	if err = errors.Join(err, res.Failure); err != nil {
+		return err
+	}
+	for _, s := range r.sessions {
+		theirs, err := s.Finish(res.Perftest())
+		if err != nil {
+			return err
+		}
+		res.Theirs = theirs
+	}
+	return nil
 }
 
 // finished reports whether all that was asked for is done.
@@ -216,11 +270,15 @@ func (r *Requester) round(ctx context.Context) error {
 	}
 	done := make(chan struct{})
 	err := r.h.Do(func() error {
-		r.target, r.done, r.settled, r.filling = target, done, 0, 0
-		for i := range r.qps {
-			r.qps[i].settled = false
-		}
+		r.target, r.done, r.settled = target, done, 0
 		r.last = r.h.Now()
+		for i := range r.qps {
+			q := &r.qps[i]
+			if q.settled = false; r.plan.Rally != WriteRally { // there the other side begins
+				r.queue(q, r.last)
+			}
+			r.settleIf(q, r.last)
+		}
 		r.window.begin(r.last, r.Result.Messages)
 		r.running = true
 		r.h.Attach(&r.worker)
@@ -240,13 +298,27 @@ func (r *Requester) round(ctx context.Context) error {
 	return errors.Join(err, r.h.Do(func() error { r.stop(); return nil }))
 }
 
-// barrier lets the other side check what it has.
-func (r *Requester) barrier(s *peer.Session) error {
-	theirs, err := s.Ready(r.qps[0].done)
-	if theirs != nil {
-		r.Result.takeReport(theirs)
+// ready says that so many messages were sent on each queue pair, and lets the other side check what it has.
+func (r *Requester) ready(messages uint64) error {
+	var all connect.Report
+	told := false
+	for _, s := range r.sessions {
+		theirs, err := s.Ready(messages)
+		if err != nil {
+			return err
+		}
+		if theirs != nil {
+			told = true
+			all.Messages += theirs.Messages
+			all.Wrong += theirs.Wrong
+			all.Lost += theirs.Lost
+			all.First = cmp.Or(all.First, theirs.First)
+		}
 	}
-	return err
+	if told {
+		r.Result.takeReport(&all)
+	}
+	return nil
 }
 
 // stop ends a round, on the host's thread.
@@ -264,10 +336,6 @@ func (r *Requester) stop() {
 func (r *Requester) work(now int64) (busy bool) {
 	if !r.running {
 		return false
-	}
-	if r.filling < len(r.qps) {
-		r.fill(now)
-		busy = true
 	}
 	for {
 		n := r.cq.Poll(r.polled[:])
@@ -287,6 +355,10 @@ func (r *Requester) work(now int64) (busy bool) {
 	case r.plan.Rally == SendRally && r.plan.Transport != dissect.RC:
 		r.giveUp(now)
 	}
+	if r.waiting > 0 {
+		r.postTurns(now)
+		busy = busy || r.waiting > 0 && r.posted < r.budget
+	}
 	r.window.look(now, &r.Result)
 	switch {
 	case r.settled == len(r.qps):
@@ -301,24 +373,32 @@ func (r *Requester) work(now int64) (busy bool) {
 // ErrStalled: nothing completes, and nothing fails.
 var ErrStalled = errors.New("the other side does not go on")
 
-// fillBatch is how many queue pairs are filled at a time.
-const fillBatch = 64
+// queue lets a queue pair post when it is its turn.
+func (r *Requester) queue(q *asker, now int64) {
+	if q.queued || q.posted-q.done >= uint64(r.plan.Depth) || !r.wants(q, now) {
+		return
+	}
+	q.queued = true
+	r.turns[(r.first+r.waiting)%len(r.turns)] = int32(q.index)
+	r.waiting++
+}
 
-// fill posts what the depth allows.
-func (r *Requester) fill(now int64) {
-	for end := min(r.filling+fillBatch, len(r.qps)); r.filling < end; r.filling++ {
-		q := &r.qps[r.filling]
-		if r.plan.Rally == WriteRally {
-			continue // the other side begins
-		}
-		for q.posted-q.done < uint64(r.plan.Depth) && r.wants(q, now) {
-			if !r.post(q, now) {
-				break
-			}
+// postTurns posts what there is room for, the queue pairs taking turns.
+func (r *Requester) postTurns(now int64) {
+	for n := 0; r.waiting > 0 && r.posted < r.budget && n < postBatch; n++ {
+		q := &r.qps[r.turns[r.first]]
+		r.first = (r.first + 1) % len(r.turns)
+		r.waiting--
+		q.queued = false
+		if r.wants(q, now) && r.post(q, now) {
+			r.queue(q, now)
 		}
 		r.settleIf(q, now)
 	}
 }
+
+// postBatch is how many messages are posted at a time, so that the device gets its turn as well.
+const postBatch = 256
 
 func (r *Requester) wants(q *asker, now int64) bool {
 	return !q.over && q.posted < r.target && (r.until == 0 || now < r.until)
@@ -342,7 +422,7 @@ func (r *Requester) post(q *asker, now int64) bool {
 	slot := int(k % uint64(p.slots()))
 	at := q.base + slot*p.stride()
 	w := &q.wr
-	w.ID, w.Op, w.Flags = uint64(q.c.Index)<<32|k%uint64(p.Depth), p.Op, rnic.Signaled
+	w.ID, w.Op, w.Flags = uint64(q.index)<<32|k%uint64(p.Depth), p.Op, rnic.Signaled
 	q.sge[0] = r.mr.SGE(at, p.Size)
 	w.SGL = q.sge[:]
 	remote := &q.c.Remote
@@ -369,6 +449,7 @@ func (r *Requester) post(q *asker, now int64) bool {
 	}
 	q.times[k%uint64(p.Depth)] = now
 	q.posted++
+	r.posted++
 	return true
 }
 
@@ -393,11 +474,13 @@ func (r *Requester) fail(q *asker, err error) {
 
 // completed takes a completion.
 func (r *Requester) completed(c *rnic.Completion, now int64) {
-	q := &r.qps[c.ID>>32]
-	switch {
-	case c.Op >= rnic.CompRecv:
+	if c.Op >= rnic.CompRecv {
 		r.answered(&r.qps[c.ID&0xFFFFFFFF], c, now)
 		return
+	}
+	q := &r.qps[c.ID>>32]
+	r.posted--
+	switch {
 	case c.Status == rnic.WRFlushErr:
 		q.done++
 		q.over = true
@@ -413,8 +496,8 @@ func (r *Requester) completed(c *rnic.Completion, now int64) {
 			}
 		}
 		q.done++
-		if r.plan.Rally == OneWay && r.wants(q, now) {
-			r.post(q, now)
+		if r.plan.Rally == OneWay {
+			r.queue(q, now)
 		}
 	}
 	r.settleIf(q, now)
@@ -526,10 +609,31 @@ func (r *Requester) look(now int64) (busy bool) {
 	return busy
 }
 
-// Close gives back memory; it is for the time behind the session's end.
-func (r *Requester) Close() {
-	_ = r.h.Do(func() error {
+// Close ends the connections and gives back memory.
+func (r *Requester) Close() error {
+	var errs []error
+	for _, s := range r.sessions {
+		errs = append(errs, s.Close())
+	}
+	err := r.h.Do(func() error {
 		r.stop()
-		return r.mr.Deregister()
+		return errors.Join(r.mr.Deregister(), r.cq.Destroy())
 	})
+	if errors.Is(err, peer.ErrClosed) {
+		err = nil
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// Measure connects, carries a plan out, and ends the connections. The result is nil where there were none.
+func Measure(ctx context.Context, h *peer.Host, p Plan, q peer.Request) (*Result, error) {
+	r, err := NewRequester(h, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Dial(ctx, q); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	err = r.Run(ctx)
+	return &r.Result, errors.Join(err, r.Close())
 }

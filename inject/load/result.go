@@ -27,9 +27,9 @@ type Result struct {
 	Wrong, Lost uint64
 	FirstWrong  string
 
-	Counters rnic.Counters            // of the device, meanwhile
-	Resent   uint64                   // request packets that were sent again
-	Theirs   *connect.PerftestResults // the other side's, where it tells
+	Counters rnic.Counters           // of the device, meanwhile
+	Resent   uint64                  // request packets that were sent again
+	Theirs   connect.PerftestResults // the other side's, where it tells
 }
 
 // CompletionError is a completion with an error.

@@ -108,7 +108,8 @@ func (h *Host) connect(m Maker, c *Conn, remote connect.Parameters, mac [6]byte)
 	ah := rnic.AHAttr{Dst: remote.Address, DstMAC: mac, SGIDIndex: sgid, FlowLabel: remote.FlowLabel}
 	a := rnic.Attr{
 		State: rnic.RTR, AH: ah, PathMTU: cmp.Or(remote.MTU, c.Local.MTU), DestQPN: remote.QPN, RQPSN: remote.PSN, MinRNRTimer: minRNRTimer,
-		MaxDestRdAtomic: int(cmp.Or(min(c.Local.ResponderResources, cmp.Or(remote.InitiatorDepth, 255)), 1)), SQPSN: c.Local.PSN,
+		// As many as were offered, whatever the other side said that it needs: soft-RoCE has more out than that behind a loss.
+		MaxDestRdAtomic: int(max(c.Local.ResponderResources, 1)), SQPSN: c.Local.PSN,
 		Timeout: cmp.Or(remote.AckTimeout, c.Local.AckTimeout), RetryCnt: min(remote.RetryCount, 7), RNRRetry: min(remote.RNRRetryCount, 7),
 		MaxRdAtomic: int(cmp.Or(min(c.Local.InitiatorDepth, cmp.Or(remote.ResponderResources, defaultDepth)), 1)),
 	}

@@ -155,7 +155,7 @@ var waysOfSockets = map[connect.Via]Way{connect.ViaExchange: ByExchange, connect
 
 // conversation is a new one by socket.
 func (s *service) conversation(via connect.Via, peer net.Addr) (connect.Application, error) {
-	c := &conversation{s: s}
+	c := &conversation{s: s, macs: map[netip.Addr][6]byte{}}
 	err := s.h.Do(func() (err error) {
 		c.party, err = s.accept(Call{Way: waysOfSockets[via], Peer: addrPort(peer)})
 		return err
@@ -168,6 +168,7 @@ type conversation struct {
 	s      *service
 	party  Party
 	conns  []*Conn
+	macs   map[netip.Addr][6]byte
 	theirs *connect.Report
 	report *connect.Report
 	told   connect.PerftestResults
@@ -181,9 +182,12 @@ func (v *conversation) Traffic(t connect.Traffic) error {
 // Open implements connect.Application.
 func (v *conversation) Open(remote connect.Parameters) (local connect.Parameters, err error) {
 	h := v.s.h
-	mac, err := h.MAC(v.s.ctx, remote.Address)
-	if err != nil {
-		return local, err
+	mac, known := v.macs[remote.Address]
+	if !known {
+		if mac, err = h.MAC(v.s.ctx, remote.Address); err != nil {
+			return local, err
+		}
+		v.macs[remote.Address] = mac
 	}
 	base, err := h.base(connect.Parameters{Transport: remote.Transport, MTU: remote.MTU, QKey: remote.QKey}, remote.Address)
 	if err != nil {
