@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/inject/fault"
+	"github.com/rocescope/rocescope/inject/port"
 	"github.com/rocescope/rocescope/inject/stream"
 )
 
@@ -48,6 +50,8 @@ type injectOptions struct {
 	seed                  uint64
 
 	config stream.Config
+	faults faultOptions
+	rules  *fault.Set             // nil without any
 	given  func(name string) bool // whether the command line, or the file, has an option
 }
 
@@ -98,6 +102,7 @@ func (o *injectOptions) add(cmd *cobra.Command) {
 	f.StringVar(&o.onNAK, "on-nak", "go-back", "`what` to do: go-back (to the PSN that is asked for), stop or ignore")
 	f.Uint64Var(&o.seed, "seed", 1, "`number` that all that is random comes from")
 
+	o.faults.add(f)
 	f.StringVar(&o.via, "via", "", "`how` to send: "+strings.Join(viaNames(), ", ")+" (default: the best that can)")
 	f.IntVar(&o.threads, "threads", 1, "how `many` queues to send through, each with a thread")
 	f.IntVar(&o.queue, "queue", 0, "the `first` of the queues")
@@ -174,7 +179,14 @@ func (o *injectOptions) read(cmd *cobra.Command, args []string) error {
 		ops = append(ops, op)
 	}
 	o.config.Mix = ops
-	return o.configure()
+	if err := o.configure(); err != nil {
+		return err
+	}
+	var err error
+	if o.rules, err = o.faults.read(o.seed, o.given("seed")); err == nil && o.rules != nil && o.via == port.ViaLive {
+		err = errUsage("--via live: the frames are made in the kernel, where no rule can act; leave --via out, or --fault and --faults")
+	}
+	return err
 }
 
 // operation reads a word of a mix.

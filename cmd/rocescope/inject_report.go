@@ -26,7 +26,11 @@ func (i *injection) report(r *stream.Result) error {
 		_, err = out.Write(append(text, '\n'))
 		return err
 	}
-	_, err := io.WriteString(out, injectTable(r, i.o.write == ""))
+	text := injectTable(r, i.o.write == "")
+	if counts := i.faultCounts(); counts != nil {
+		text += fmt.Sprintf("\nrules, from seed %d; what was sent, above, is what they let out\n", i.o.rules.Seed) + faultLines(counts, [2]string{"sent", "received"})
+	}
+	_, err := io.WriteString(out, text)
 	return err
 }
 
@@ -146,6 +150,7 @@ type injectDocument struct {
 	Answers    *injectCameBack   `json:"answers"` // null if nobody looked
 	Operations []injectOperation `json:"operations"`
 	QPs        []injectQP        `json:"qps"`
+	Rules      []faultCount      `json:"rules,omitempty"`
 }
 
 type injectAsked struct {
@@ -245,7 +250,7 @@ func injectDocumentOf(i *injection, r *stream.Result) *injectDocument {
 			PacketsAgain: r.Resent, PacketsSent: r.Port.Sent, PacketsLost: r.Port.SendLost, PacketsUnsure: r.Port.Outstanding,
 			LinkDropped: r.Port.LinkDropped, PacketsPerSecond: rate(r.Packets), BitsPerSecond: rate(r.Bytes) * 8, Goodput: rate(r.Payload) * 8,
 		},
-		Operations: []injectOperation{}, QPs: []injectQP{},
+		Operations: []injectOperation{}, QPs: []injectQP{}, Rules: faultCounts(i.faultCounts()),
 	}
 	if a := &r.Answers; r.Looked {
 		l := &r.Latency

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rocescope/rocescope/inject/fault"
 	"github.com/rocescope/rocescope/inject/port"
 	"github.com/rocescope/rocescope/inject/route"
 	"github.com/rocescope/rocescope/inject/stream"
@@ -39,6 +40,7 @@ type injection struct {
 	stream *stream.Stream
 	ports  []port.Port
 	how    string // the frames leave
+	faulty []*fault.Port
 }
 
 // inject runs `rocescope inject`.
@@ -54,6 +56,9 @@ func (a *app) inject(ctx context.Context, o *injectOptions) error {
 		return err
 	}
 	defer i.close()
+	if err := i.addFaults(); err != nil {
+		return err
+	}
 	if err := i.stream.Prepare(i.ports); err != nil {
 		return i.portError(err)
 	}
@@ -115,7 +120,7 @@ func (i *injection) openInterface() error {
 		po.Queues = o.threads // else all that there are: the card spreads answers over them
 	}
 	var messages port.Messages
-	if po.SendOnly || o.via == port.ViaLive {
+	if o.rules == nil && (po.SendOnly || o.via == port.ViaLive) {
 		var err error
 		messages, err = i.stream.Messages()
 		if po.Repeats = err == nil; err != nil && o.via == port.ViaLive {
@@ -368,7 +373,12 @@ func (a *app) injectDry(ctx context.Context, o *injectOptions) error {
 	if err != nil {
 		return err
 	}
-	r, err := s.Run(ctx, []port.Port{p})
+	i := &injection{a: a, o: o, stream: s, ports: []port.Port{p}}
+	if err := i.addFaults(); err != nil {
+		p.Close()
+		return err
+	}
+	r, err := s.Run(ctx, i.ports)
 	if err = errors.Join(err, p.Close()); err != nil {
 		return err
 	}

@@ -37,11 +37,13 @@ func commands(a *app) []group {
 			newInjectCommand(a),
 			newServeCommand(a),
 			newBenchCommand(a),
+			newWireCommand(a),
 		}},
 		{"The tables that everything reads", []*cobra.Command{
 			newFieldsCommand(a),
 			newOpcodesCommand(a),
 			newFindingsCommand(a),
+			newFaultsCommand(a),
 		}},
 		{"This program", []*cobra.Command{
 			newCompletionCommand(a),

@@ -125,7 +125,12 @@ func (w *Port) Info() port.Info { return w.info }
 func (w *Port) Now() int64 { return w.clock() }
 
 // Counts is what the rules did, by way.
-func (w *Port) Counts() []Count { return append(w.lanes[Out].Counts(), w.lanes[In].Counts()...) }
+func (w *Port) Counts() []Count {
+	if !w.info.Receives {
+		return w.lanes[Out].Counts()
+	}
+	return append(w.lanes[Out].Counts(), w.lanes[In].Counts()...)
+}
 
 // Full is how many frames met no fate, because too many were held already.
 func (w *Port) Full() uint64 { return w.lanes[Out].Full() + w.lanes[In].Full() }

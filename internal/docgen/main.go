@@ -28,6 +28,7 @@ var pages = []struct {
 	{"docs/opcodes.md", []string{"opcodes", "--markdown"}},
 	{"docs/fields.md", []string{"fields", "--markdown"}},
 	{"docs/findings.md", []string{"findings", "--markdown"}},
+	{"docs/faults.md", []string{"faults", "--markdown"}},
 	{"docs/nics.md", []string{"doctor", "--nics"}},
 }
 
