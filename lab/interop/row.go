@@ -28,6 +28,7 @@ type Row struct {
 	Role     Role
 	Linux    string // program and arguments in the guest; see expand
 	Says     string // what the program must print, a regular expression
+	Stays    bool   // the program does not end by itself; it is ended when ours is done
 	Fails    bool   // the program must end with an error
 	Listens  string // where a server in the guest is to be found before ours connects: "tcp" or "cm"; empty: it is not waited for
 	Ours     part   // what rocescope does

@@ -104,6 +104,12 @@ func (l *Lab) play(r *Result) error {
 		}
 		go func() { ours <- r.Ours.play(s) }()
 	}
+	if r.Stays {
+		err := ourEnd(ours)
+		linux.Kill()
+		r.Console = linux.Output()
+		return err
+	}
 	said, err := linux.Wait(patience)
 	r.Console = said
 	close(s.over)

@@ -23,7 +23,7 @@ var others = []Row{
 	{Subject: "ucmatose", Role: Server, Linux: "ucmatose -s {us} -C 3 -S 5001", Says: "return status 0", Ours: ucmatose(5001, 3)},
 	{Subject: "ucmatose", Role: Client, Linux: "ucmatose -C 3 -S 5001", Listens: "cm", Says: "return status 0", Ours: ucmatose(5001, 3)},
 
-	{Subject: "rdma_cm", Role: Client, Linux: "rping -s -a {it} -C 1 -p 9998", Listens: "cm", Ours: refused(), Findings: []string{"cm_reject"}},
+	{Subject: "rdma_cm", Role: Client, Linux: "rping -s -a {it} -C 1 -p 9998", Listens: "cm", Stays: true, Ours: refused(), Findings: []string{"cm_reject"}},
 	{Subject: "rdma_cm", Role: Server, Linux: "rping -c -a {us} -C 1 -p 9999", Fails: true, Ours: absent(), Findings: []string{"cm_reject"}, Smoke: true},
 
 	{Subject: "pingpong", Role: Server, Linux: "ibv_rc_pingpong -d {dev} -g {gid} -s 4097 -n 20 -c {us4}", Says: "20 iters", Ours: pingpong(dissect.RC, 1024, 4097, 20), Late: true, Smoke: true},
@@ -33,6 +33,7 @@ var others = []Row{
 	{Subject: "pingpong", Role: Server, Linux: "ibv_ud_pingpong -d {dev} -g {gid} -s 1001 -n 20 -c {us4}", Says: "20 iters", Ours: pingpong(dissect.UD, 0, 1001, 20), Smoke: true},
 	{Subject: "pingpong", Role: Client, Linux: "ibv_ud_pingpong -d {dev} -g {gid} -s 1001 -n 20 -c", Listens: "tcp", Says: "20 iters", Ours: pingpong(dissect.UD, 0, 1001, 20)},
 	{Subject: "pingpong", Role: Server, Linux: "ibv_rc_pingpong -d {dev} -g {gid} -s 2001 -n 20 -m 256 -c {us4}", Says: "20 iters", Ours: pingpong(dissect.RC, 256, 2001, 20), IPv6: true, Late: true},
+	{Subject: "pingpong", Role: Client, Linux: "ibv_rc_pingpong -d {dev} -g {gid} -s 4097 -n 20 -c", Listens: "tcp", Says: "20 iters", Ours: pingpong(dissect.RC, 1024, 4097, 20), IPv6: true, Late: true},
 	{Subject: "pingpong", Role: Client, Linux: "ibv_ud_pingpong -d {dev} -g {gid} -s 501 -n 20 -c", Listens: "tcp", Says: "20 iters", Ours: pingpong(dissect.UD, 0, 501, 20), IPv6: true},
 
 	{Subject: "bad wire", Role: Server, Linux: "rping -c -a {us} -V -v -C 20 -S 30001", Says: "rdma-ping-19", Ours: rping(30001, 20), Wire: both("loss 2%"), Smoke: true},
