@@ -18,7 +18,7 @@ export CGO_ENABLED = 0
 LDFLAGS = -s -w $(if $(VERSION),-X github.com/rocescope/rocescope/internal/version.version=$(VERSION))
 
 .DEFAULT_GOAL := build
-.PHONY: help build demo test race fuzz bench bench-wire microbench profile lint golangci docs install clean
+.PHONY: help build demo test race fuzz bench bench-wire bench-rnic microbench profile lint golangci docs install clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,9 @@ bench: build ## measure what docs/performance.md promises, and write that page (
 
 bench-wire: ## the same for sending and capturing: docs/performance-wire.md (root, minutes)
 	$(GO) run ./internal/bench/wire -out docs/performance-wire.md
+
+bench-rnic: ## the same for the software RNIC: docs/performance-rnic.md (root, minutes)
+	$(GO) run ./internal/bench/rnic -out docs/performance-rnic.md
 
 microbench: ## run the benchmarks of single functions (BENCH=regexp, COUNT=6)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./... | tee bench.out

@@ -55,7 +55,8 @@ var directions = []struct {
 	{"internal/docgen", nil},
 	{"internal/bench", []string{"internal/bench/traffic", "dissect", "captures", "flows"}},
 	{"internal/bench/traffic", []string{"dissect"}},
-	{"internal/bench/wire", []string{"dissect", "captures", "flows", "internal/engine", "internal/xsk", "inject/port", "inject/stream"}},
+	{"internal/bench/rnic", []string{"dissect", "inject/port", "inject/rnic"}},
+	{"internal/bench/wire", []string{"dissect", "captures", "flows", "internal/engine", "internal/xsk", "inject/fault", "inject/port", "inject/stream", "inject/wire"}},
 }
 
 // listed is what `go list -json` says about a package.

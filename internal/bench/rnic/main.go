@@ -1,0 +1,161 @@
+//go:build linux
+
+// Command rnic measures what the project promises about the software RNIC, over a pair of virtual interfaces in a network namespace
+// of its own, and writes docs/performance-rnic.md. Run it as root by `make bench-rnic`.
+//
+// Both ends run in one thread, in turns, so that the processor time of the process is that of the whole conversation; latencies
+// are of the wall's clock, and the median of many. What is compared runs in turn, round by round.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"syscall"
+)
+
+// row is a line of the table.
+type row struct {
+	what, ours, other, ratio, goal string
+	met                            bool
+}
+
+// parts are the benchmarks, in the order of the table.
+var parts = []struct {
+	name string
+	run  func(rounds int) ([]row, error)
+}{
+	{"goodput", goodput},
+	{"latency", latency},
+	{"loss", loss},
+	{"qps", manyQPs},
+}
+
+// insideArg says that this is the copy that runs within the namespace.
+const insideArg = "-inside"
+
+func main() {
+	out := flag.String("out", "", "write the page to this `file`; else to standard output")
+	only := flag.String("only", "", "run only these parts, comma-separated: goodput, latency, loss, qps")
+	profile := flag.String("cpuprofile", "", "write a processor profile to this `file`")
+	rounds := flag.Int("rounds", 11, "rounds of each comparison")
+	inside := flag.Bool(insideArg[1:], false, "run in this network namespace, which should have nothing else in it")
+	flag.Parse()
+	err := enter
+	if *inside {
+		err = func() error { return run(*out, *only, *profile, *rounds) }
+	}
+	if err := err(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench-rnic:", err)
+		os.Exit(1)
+	}
+}
+
+// enter runs this program again in a network namespace of its own, which ends with it.
+func enter() error {
+	if os.Geteuid() != 0 {
+		return errors.New("network namespaces and XDP need root: run it by sudo")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(self, append([]string{insideArg}, os.Args[1:]...)...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		os.Exit(exit.ExitCode()) // it has said why
+	}
+	return err
+}
+
+func run(out, only, profile string, rounds int) error {
+	runtime.LockOSThread()
+	if profile != "" {
+		f, err := os.Create(profile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	var rows []row
+	for _, p := range parts {
+		if only != "" && !strings.Contains(","+only+",", ","+p.name+",") {
+			continue
+		}
+		got, err := p.run(rounds)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		for _, r := range got {
+			fmt.Fprintf(os.Stderr, "%-62s %-18s %-48s %-20s %-8s %v\n", r.what, r.ours, r.other, r.ratio, r.goal, r.met)
+		}
+		rows = append(rows, got...)
+		runtime.GC()
+	}
+	if out == "" {
+		_, err := os.Stdout.Write(page(rows))
+		return err
+	}
+	return os.WriteFile(out, page(rows), 0o644)
+}
+
+// page is docs/performance-rnic.md.
+func page(rows []row) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# Performance of the software RNIC\n\nWritten by `make bench-rnic`; change internal/bench/rnic, not the page.\n\n%s\n\n", machine())
+	b.WriteString(method)
+	b.WriteString("\n| measured | software RNIC | compared with | ratio, median [quartiles] | goal | met |\n|---|---|---|---|---|---|\n")
+	for _, r := range rows {
+		verdict := "**no**"
+		if r.met {
+			verdict = "yes"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", r.what, r.ours, r.other, r.ratio, r.goal, verdict)
+	}
+	b.WriteString(reading)
+	return b.Bytes()
+}
+
+// method stands above the table.
+const method = `Everything happens on a pair of virtual interfaces, one queue each, in a network namespace that the benchmark makes for itself,
+over AF_XDP. One thread serves both ends in turn: two devices with a pair of RC queue pairs, or for comparison two ports with
+nothing but a loop. Goodput and rates are payload and messages for each second of processor time (user and system, all threads),
+which is that of both ends together; so machines that others use as well give the same figures. Latencies are of the wall's
+clock, single-threaded: the median of many. What is compared runs in turn, round by round; the table has the median of the
+rounds, and of the rounds' ratios the median and the quartiles.
+
+**Open loop** is what the same ports carry with no protocol: the sender copies each packet's payload from memory behind
+prepared headers and calculates the whole ICRC; the receiver checks the whole ICRC and copies the payload into memory. No
+acknowledgement, no state, no completion.
+
+    sudo make bench-rnic
+`
+
+// reading stands below it.
+const reading = `
+## How to read it
+
+* A message is 1 MiB, eight are under way, and 256 packets at most. The responder asks for nothing: what the requester wants
+  acknowledged (every 32nd packet, and a message's last) is.
+* The bare ping-pong has the very frames of the operation: a WRITE and its acknowledgement, a READ request and its response. Nobody
+  looks into them.
+* With loss, the simulated wire drops every hundredth packet, evenly, both ways, and time-outs cost no time: the devices' clock goes on
+  to the next one where nothing else is left to do. Go-back-N must send again what was under way behind a lost packet, and no
+  window is longer than 256 packets; "again" is what was sent again for each packet that was lost.
+* What of a loss remains when the packets that had to be sent again are taken out is the ratio of that row: 1 is nothing.
+* One queue pair and 10,000 have the same number of messages under way, 256 of 128 bytes. What 10,000 cost more is memory that is not in
+  the cache, and with one message on each, an acknowledgement for each, where those of one queue pair answer many at a time.
+`

@@ -1,0 +1,249 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/inject/port"
+	"github.com/rocescope/rocescope/inject/rnic"
+)
+
+const (
+	bulk      = 1 << 20 // bytes of a large message
+	bulkDepth = 8
+	bulkCount = 64
+	small     = 128
+)
+
+// perSecond is how many of something a second of processor time has.
+func perSecond(n int, f func() error) (float64, error) {
+	began := spent()
+	err := f()
+	return float64(n) / (spent() - began).Seconds(), err
+}
+
+// goodput compares large messages with the open loop.
+func goodput(rounds int) (rows []row, err error) {
+	l, err := newLink("goodput")
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	for _, mtu := range []int{1024, 4096} {
+		open, err := newOpenLoop(l.ports[0], l.ports[1], mtu)
+		if err != nil {
+			return nil, err
+		}
+		d, err := newDuo(l.ports[0], l.ports[1], mtu, 1, 2*bulkDepth)
+		if err != nil {
+			return nil, err
+		}
+		const bytes = bulkCount * bulk
+		who := []contestant{func() (float64, error) { return perSecond(bytes, func() error { return open.carry(bytes / mtu) }) }}
+		ops := []rnic.Op{rnic.OpWrite, rnic.OpRead, rnic.OpSend}
+		for _, op := range ops {
+			who = append(who, func() (float64, error) {
+				return perSecond(bytes, func() error { return d.messages(op, bulk, bulkCount, bulkDepth, 1, false) })
+			})
+		}
+		all, err := inTurn(rounds, who...)
+		if err != nil {
+			return nil, err
+		}
+		d.close()
+		for i, op := range ops {
+			by := ratios(all[1+i], all[0])
+			rows = append(rows, row{
+				what: fmt.Sprintf("%v of 1 MiB, MTU %d", op, mtu), ours: gbits(all[1+i]), other: "open loop, payload copied, full ICRC: " + gbits(all[0]),
+				ratio: by.String(), goal: "≥ 0.80", met: by.median >= 0.80,
+			})
+		}
+	}
+	return rows, nil
+}
+
+func gbits(v []float64) string { return fmt.Sprintf("%.2f Gbit/CPU-s", spreadOf(v).median*8/1e9) }
+
+// latency compares small messages with a bare ping-pong of their frames.
+func latency(rounds int) (rows []row, err error) {
+	l, err := newLink("latency")
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	open, err := newOpenLoop(l.ports[0], l.ports[1], small)
+	if err != nil {
+		return nil, err
+	}
+	d, err := newDuo(l.ports[0], l.ports[1], 1024, 1, 4)
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	const trips = 500
+	size := func(op dissect.Opcode, payload int) int {
+		return 14 + 20 + 8 + op.Info().Len + payload + dissect.ICRCSize
+	}
+	for _, c := range []struct {
+		op          rnic.Op
+		there, back int
+	}{
+		{rnic.OpWrite, size(dissect.OpRCWriteOnly, small), size(dissect.OpRCAcknowledge, 0)},
+		{rnic.OpRead, size(dissect.OpRCReadRequest, 0), size(dissect.OpRCReadResponseOnly, small)},
+	} {
+		all, err := inTurn(rounds,
+			func() (float64, error) {
+				times, err := open.pingPong(c.there, c.back, trips)
+				return medianOf(times), err
+			},
+			func() (float64, error) {
+				times := make([]float64, trips)
+				for i := range times {
+					began := time.Now()
+					if err := d.messages(c.op, small, 1, 1, 1, false); err != nil {
+						return 0, err
+					}
+					times[i] = float64(time.Since(began).Nanoseconds())
+				}
+				return medianOf(times), nil
+			})
+		if err != nil {
+			return nil, err
+		}
+		by := ratios(all[1], all[0])
+		rows = append(rows, row{
+			what: fmt.Sprintf("%v of %d bytes, latency", c.op, small), ours: micro(all[1]), other: fmt.Sprintf("ping-pong of frames of %d and %d bytes: %s", c.there, c.back, micro(all[0])),
+			ratio: by.String(), goal: "≤ 2", met: by.median <= 2,
+		})
+	}
+	return rows, nil
+}
+
+func medianOf(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(v))[len(v)/2]
+}
+
+func micro(v []float64) string { return fmt.Sprintf("%.1f µs", spreadOf(v).median/1e3) }
+
+// lossy loses every so manieth frame that arrives.
+type lossy struct {
+	port.Port
+	every, n, lost int
+}
+
+// Receive implements port.Port.
+func (p *lossy) Receive(in []port.In) (int, error) {
+	got, err := p.Port.Receive(in)
+	kept := 0
+	for _, f := range in[:got] {
+		if p.n++; p.n%p.every == 0 {
+			p.lost++
+			continue
+		}
+		in[kept] = f
+		kept++
+	}
+	return kept, err
+}
+
+// window is how many request packets of a queue pair are under way at most.
+const window = 256
+
+// loss compares a wire that loses with one that does not.
+func loss(rounds int) (rows []row, err error) {
+	l, err := newLink("loss")
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	const bytes, mtu, never = bulkCount * bulk, 1024, 1 << 62
+	ends := [2]*lossy{{Port: l.ports[0], every: never}, {Port: l.ports[1], every: never}}
+	d, err := newDuo(ends[0], ends[1], mtu, 1, 2*bulkDepth)
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	for _, op := range []rnic.Op{rnic.OpWrite, rnic.OpSend, rnic.OpRead} {
+		var again, frames, needed []float64
+		run := func(every int) (float64, error) {
+			for _, e := range ends {
+				e.every, e.n, e.lost = every, 0, 0
+			}
+			before := d.devs[0].Counters().TxFrames + d.devs[1].Counters().TxFrames
+			v, err := perSecond(bytes, func() error { return d.messages(op, bulk, bulkCount, bulkDepth, 1, true) })
+			n := float64(d.devs[0].Counters().TxFrames + d.devs[1].Counters().TxFrames - before)
+			if every == never {
+				needed = append(needed, n)
+			} else {
+				frames = append(frames, n)
+				again = append(again, float64(ends[0].lost+ends[1].lost))
+			}
+			return v, err
+		}
+		all, err := inTurn(rounds, func() (float64, error) { return run(never) }, func() (float64, error) { return run(100) })
+		if err != nil {
+			return nil, err
+		}
+		var each, share []float64
+		for i := range all[0] {
+			each = append(each, max(0, frames[i+1]-needed[i+1])/again[i+1])      // the first round was for warming up
+			share = append(share, all[1][i]/(all[0][i]*needed[i+1]/frames[i+1])) // what is left when frames sent again are taken out
+		}
+		by, per := spreadOf(share), spreadOf(each)
+		rows = append(rows, row{
+			what: fmt.Sprintf("%v of 1 MiB, MTU %d, 1 %% lost both ways", op, mtu), ours: gbits(all[1]),
+			other: fmt.Sprintf("nothing lost: %s; %.0f packets again for each lost, of %d that may be under way", gbits(all[0]), per.median, window),
+			ratio: by.String(), goal: fmt.Sprintf("≥ 0.8, ≤ %d again", window), met: by.median >= 0.8 && per.median <= window,
+		})
+	}
+	return rows, nil
+}
+
+// manyQPs compares small messages on 10,000 queue pairs in turn with those on one: one on each, and eight on each, which one
+// acknowledgement may answer as it does on one queue pair.
+func manyQPs(rounds int) (rows []row, err error) {
+	const many, count, depth = 10_000, 40_000, 256
+	var duos []*duo
+	for _, n := range []int{1, many} {
+		l, err := newLink(fmt.Sprintf("qps%d", n))
+		if err != nil {
+			return nil, err
+		}
+		defer l.close()
+		d, err := newDuo(l.ports[0], l.ports[1], 1024, n, max(16, depth/n))
+		if err != nil {
+			return nil, err
+		}
+		duos = append(duos, d)
+	}
+	bursts := []int{1, 8}
+	one, all := contestant(func() (float64, error) {
+		return perSecond(count, func() error { return duos[0].messages(rnic.OpWrite, small, count, depth, 1, false) })
+	}), []contestant(nil)
+	for _, burst := range bursts {
+		all = append(all, func() (float64, error) {
+			return perSecond(count, func() error { return duos[1].messages(rnic.OpWrite, small, count, depth, burst, false) })
+		})
+	}
+	got, err := inTurn(rounds, append(all, one)...)
+	if err != nil {
+		return nil, err
+	}
+	for i, burst := range bursts {
+		by := ratios(got[i], got[len(bursts)])
+		rows = append(rows, row{
+			what: fmt.Sprintf("WRITEs of %d bytes on 10,000 QPs in turn, %d on each", small, burst), ours: perCPU(got[i]), other: "on one QP: " + perCPU(got[len(bursts)]),
+			ratio: by.String(), goal: "≥ 0.7", met: by.median >= 0.7,
+		})
+	}
+	return rows, nil
+}
+
+func perCPU(v []float64) string { return fmt.Sprintf("%.0f k/CPU-s", spreadOf(v).median/1e3) }
