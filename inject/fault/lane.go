@@ -25,6 +25,7 @@ type Lane struct {
 	opcodes filter.OpcodeSet // that any rule may strike
 	without bool             // as may packets without a BTH
 	blind   bool             // a rule reads nothing of the packet, so that every frame is for it
+	lottery *laneRule        // the only rule, if nothing but chance decides whom it strikes
 	tracks  bool             // a rule asks for marks
 	icrcs   bool             // or for whether the ICRC is right
 	watch   *watcher
@@ -128,6 +129,9 @@ func (s *Set) Start(most int, now int64) (lanes [2]*Lane) {
 			l.tracks = l.tracks || r.Tracks()
 			l.icrcs = l.icrcs || r.when.NeedsICRC()
 		}
+		if l.watch == nil && len(l.rules) == 1 && l.rules[0].lottery() {
+			l.lottery = l.rules[0]
+		}
 		lanes[way] = l
 	}
 	lanes[0].other, lanes[1].other = lanes[1], lanes[0]
@@ -155,6 +159,11 @@ func (l *Lane) Look(now int64, frame []byte, m *flows.Mark) (passes bool) {
 		l.release()
 	}
 	l.Struck = nil
+	if r := l.lottery; r != nil && r.skip > 0 && l.holding == 0 && l.posts.Load() == 0 {
+		r.matched++
+		r.skip--
+		return true
+	}
 	if l.holding == 0 && l.posts.Load() == 0 && (l.watch == nil || m != nil && !l.watched()) && !l.may(frame) {
 		return true
 	}
@@ -287,6 +296,11 @@ func (r *laneRule) strikes() bool {
 		r.hits++
 	}
 	return hit
+}
+
+// lottery reports whether nothing but chance decides whom the rule strikes: a link that loses packets.
+func (r *Rule) lottery() bool {
+	return r.always && r.probability > 0 && r.count == 0 && r.from == 0 && r.to == 0 && r.recall == 0 && (r.fate == nil || r.fate.kind != fateSwap)
 }
 
 // gap draws how many packets pass until the next is struck: a number for each that is struck, and not for each that passes.

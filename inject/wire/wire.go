@@ -107,8 +107,9 @@ func Described(names [2]string) []captures.Interface {
 // Via says how frames get in and out, and why not by AF_XDP if they do not.
 func (w *Wire) Via() (info port.Info, why string) { return w.ports[0][0].Info(), w.why }
 
-// Run forwards until the context ends, or an interface is gone for good.
+// Run forwards until the context ends, or an interface is gone for good. It may be called again.
 func (w *Wire) Run(ctx context.Context) error {
+	w.stop.Store(false)
 	done := make(chan error, len(w.ways))
 	for _, d := range w.ways {
 		go func() {

@@ -59,6 +59,7 @@ var parts = []struct {
 	{"large", largeFrames},
 	{"icrc", patching},
 	{"capture", capturing},
+	{"faults", withFaults},
 }
 
 // bench is one run of the command.
@@ -73,7 +74,7 @@ const insideArg = "-inside"
 
 func main() {
 	out := flag.String("out", "", "write the page to this `file`; else to standard output")
-	only := flag.String("only", "", "run only these parts, comma-separated: xdp, live, large, icrc, capture")
+	only := flag.String("only", "", "run only these parts, comma-separated: xdp, live, large, icrc, capture, faults")
 	profile := flag.String("cpuprofile", "", "write a processor profile to this `file`")
 	rounds := flag.Int("rounds", 21, "rounds of each comparison")
 	inside := flag.Bool(insideArg[1:], false, "run in this network namespace, which should have nothing else in it")

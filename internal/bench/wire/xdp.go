@@ -8,6 +8,7 @@ import (
 	"net/netip"
 
 	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/inject/fault"
 	"github.com/rocescope/rocescope/inject/port"
 	"github.com/rocescope/rocescope/inject/stream"
 )
@@ -36,6 +37,11 @@ type injector struct {
 }
 
 func newInjector(operation string, size, mtu, packets int) (*injector, error) {
+	return newInjectorWith(nil, operation, size, mtu, packets)
+}
+
+// newInjectorWith has rules about what is sent.
+func newInjectorWith(rules []string, operation string, size, mtu, packets int) (*injector, error) {
 	c, err := traffic(operation, size, mtu, packets)
 	if err != nil {
 		return nil, err
@@ -49,6 +55,15 @@ func newInjector(operation string, size, mtu, packets int) (*injector, error) {
 		return nil, err
 	}
 	i := &injector{s, []port.Port{opened[0]}}
+	if rules != nil {
+		set, err := parse(rules)
+		if err != nil {
+			return nil, err
+		}
+		if i.ports[0], err = fault.Wrap(opened[0], set); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.Prepare(i.ports); err != nil {
 		i.close()
 		return nil, err
