@@ -14,18 +14,12 @@ import (
 	"github.com/rocescope/rocescope/inject/rnic"
 )
 
-// protocols are the numbers of rdma_cm's port spaces within service IDs.
-const (
-	portSpaceTCP = 6
-	portSpaceUDP = 17
-)
-
 // serviceOf is the service ID of a port.
 func serviceOf(t dissect.Transport, port uint16) dissect.ServiceID {
 	if t == dissect.UD {
-		return dissect.IPCMServiceID(portSpaceUDP, port)
+		return dissect.IPCMServiceID(dissect.PortSpaceUDP, port)
 	}
-	return dissect.IPCMServiceID(portSpaceTCP, port)
+	return dissect.IPCMServiceID(dissect.PortSpaceTCP, port)
 }
 
 // cmConn is what the host's thread knows of a connection by CM.

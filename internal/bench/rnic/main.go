@@ -133,7 +133,7 @@ func page(rows []row) []byte {
 const method = `Everything happens on a pair of virtual interfaces, one queue each, in a network namespace that the benchmark makes for itself,
 over AF_XDP. One thread serves both ends in turn: two devices with a pair of RC queue pairs, or for comparison two ports with
 nothing but a loop. Goodput and rates are payload and messages for each second of processor time (user and system, all threads),
-which is that of both ends together; so machines that others use as well give the same figures. Latencies are of the wall's
+which is that of both ends together; so machines that others use as well give nearly the same figures. Latencies are of the wall's
 clock, single-threaded: the median of many. What is compared runs in turn, round by round; the table has the median of the
 rounds, and of the rounds' ratios the median and the quartiles.
 
