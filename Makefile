@@ -18,7 +18,7 @@ export CGO_ENABLED = 0
 LDFLAGS = -s -w $(if $(VERSION),-X github.com/rocescope/rocescope/internal/version.version=$(VERSION))
 
 .DEFAULT_GOAL := build
-.PHONY: help build demo test race fuzz bench bench-wire bench-rnic microbench profile lint golangci docs install clean
+.PHONY: lab lab-test help build demo test race fuzz bench bench-wire bench-rnic microbench profile lint golangci docs install clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +46,12 @@ bench-wire: ## the same for sending and capturing: docs/performance-wire.md (roo
 
 bench-rnic: ## the same for the software RNIC: docs/performance-rnic.md (root, minutes)
 	$(GO) run ./internal/bench/rnic -out docs/performance-rnic.md
+
+lab: ## build the soft-RoCE laboratory's guest from Debian packages, into the user's cache
+	$(GO) run ./lab/cmd/lab build
+
+lab-test: build ## run the interoperability table in it, and write docs/interop.md (root, minutes; ONLY=regexp for some rows)
+	$(GO) run ./lab/cmd/lab test $(if $(ONLY),-only '$(ONLY)',-out docs/interop.md)
 
 microbench: ## run the benchmarks of single functions (BENCH=regexp, COUNT=6)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./... | tee bench.out

@@ -74,8 +74,13 @@ func resolve(folder, none string) ([]Package, error) {
 	if err != nil {
 		return nil, fmt.Errorf("which packages make the guest cannot be told (apt-get update may help): %w", err)
 	}
+	return parsePackages(string(out))
+}
+
+// parsePackages reads what apt-get --print-uris says.
+func parsePackages(said string) ([]Package, error) {
 	var list []Package
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(said) {
 		words := strings.Fields(line) // 'address' file size hash
 		if len(words) < 3 {
 			continue

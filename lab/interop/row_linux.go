@@ -1,9 +1,9 @@
 // Package interop is the interoperability table: what rocescope's software RNIC and the programs of Linux's RDMA stack do
 // with each other in the laboratory, in both roles, and what must come of it.
 //
-// It owns the table (table.go), running a row of it, and the page that the results make. The rows are data: a program in the
+// It owns the table (table_linux.go), running a row of it, and the page that the results make. The rows are data: a program in the
 // guest, the part that rocescope plays, what the network does to the packets meanwhile, and what must hold. What must hold
-// of every row is in judge.go.
+// of every row is in judge_linux.go.
 package interop
 
 import (
@@ -38,7 +38,8 @@ type Row struct {
 	// Late is a program whose own acknowledgement time-out is too short for a busy machine's virtual one, and cannot be
 	// set: what it sends again for that is not held against anybody.
 	Late  bool
-	Smoke bool // one of the few that are run before every change
+	Lacks string // why the row cannot be run, though it is wanted
+	Smoke bool   // one of the few that are run before every change
 }
 
 // Wire is what tc's netem does, on the way out of the guest and into it. The zero value is a good wire.
@@ -94,6 +95,9 @@ const patience = 90 * time.Second
 
 // String is the row in one line.
 func (r *Row) String() string {
+	if r.Lacks != "" {
+		return r.Subject + ", rocescope as " + string(r.Role) + ": " + r.Lacks
+	}
 	s := "rocescope as " + string(r.Role) + ": " + r.expand(r.Linux)
 	if r.IPv6 {
 		s += ", IPv6"
