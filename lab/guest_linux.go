@@ -36,8 +36,8 @@ const Device = "rxe0"
 
 // GIDs of the guest's device, by their index: 0 is link-local.
 const (
-	GIDIPv4 = 1
-	GIDIPv6 = 2
+	GIDIPv4 = "1"
+	GIDIPv6 = "2"
 )
 
 // peerMAC is the guest's hardware address.

@@ -57,7 +57,6 @@ func serve(options string) part {
 		if err := <-ended; err != nil && cmd.ProcessState.ExitCode() != 130 {
 			return fmt.Errorf("rocescope serve: %w: %s", err, bytes.TrimSpace(said.Bytes()))
 		}
-		s.said = said.String()
 		return nil
 	}}
 }

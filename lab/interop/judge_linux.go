@@ -86,7 +86,7 @@ func judge(r *Result, text []byte) error {
 		}
 	}
 	if a.Counters == nil {
-		return errors.Join(append(wrong, errors.New("Linux's counters were not compared"))...)
+		return errors.Join(append(wrong, errors.New("the counters of Linux were not compared"))...)
 	}
 	var moved []string
 	for _, c := range a.Counters.List {

@@ -27,7 +27,6 @@ type scene struct {
 	node      *play.Node // nil for a part that is played by a command
 	us, it    netip.Addr
 	listening chan struct{}
-	said      string        // by a command of ours
 	over      chan struct{} // closed when Linux's program has ended
 }
 
@@ -51,7 +50,7 @@ func rping(size, count int) part {
 func ucmatose(size, count int) part {
 	return part{name: fmt.Sprintf("ucmatose, %d × %d bytes", count, size), play: func(s *scene) error {
 		if s.row.Role == Client {
-			return s.node.UcmatoseClient(s.server(), size, count)
+			return s.node.UcmatoseClient(s.server(), size, count, false)
 		}
 		if err := s.node.Listen(7471); err != nil {
 			return err
@@ -67,6 +66,13 @@ func pingpong(t dissect.Transport, mtu, size, count int) part {
 			return s.node.PingpongClient(t, netip.AddrPortFrom(lab.Peer.IP4.Addr(), socketPort), size, count)
 		}
 		return s.node.PingpongServer(t, netip.AddrPortFrom(lab.Host.IP4.Addr(), socketPort), size, count, s.listening)
+	}}
+}
+
+// immediates answers ucmatose by WRITEs.
+func immediates(size, count int) part {
+	return part{name: fmt.Sprintf("ucmatose, %d WRITEs of 0 bytes with immediate for answers", count), play: func(s *scene) error {
+		return s.node.UcmatoseClient(s.server(), size, count, true)
 	}}
 }
 

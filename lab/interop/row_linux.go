@@ -68,14 +68,23 @@ func both(what string) Wire { return Wire{what, what} }
 // expand fills in what a command line is not to name: {us}, {it}: the addresses of rocescope and of Linux; {gid}: the index of
 // Linux's address; {dev}: its device.
 func (r *Row) expand(line string) string {
-	us, it, gid := lab.Host.IP4, lab.Peer.IP4, "1"
+	us, it, gid := lab.Host.IP4, lab.Peer.IP4, lab.GIDIPv4
 	if r.IPv6 {
-		us, it, gid = lab.Host.IP6, lab.Peer.IP6, "2"
+		us, it, gid = lab.Host.IP6, lab.Peer.IP6, lab.GIDIPv6
 	}
 	return strings.NewReplacer(
 		"{us}", us.Addr().String(), "{it}", it.Addr().String(), "{gid}", gid, "{dev}", lab.Device,
 		"{us4}", lab.Host.IP4.Addr().String(), "{it4}", lab.Peer.IP4.Addr().String(),
 	).Replace(line)
+}
+
+// timeout is the code of the acknowledgement time-out where it can be chosen: long for the slow machine that the guest is;
+// on a bad wire short, lest the row takes minutes.
+func (r *Row) timeout() int {
+	if r.Wire.good() {
+		return 20 // 4.3 s
+	}
+	return 14 // 67 ms
 }
 
 // Result is what came of a row.

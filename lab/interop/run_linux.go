@@ -75,7 +75,7 @@ func (l *Lab) play(r *Result) error {
 		s.us, s.it = lab.Host.IP6.Addr(), lab.Peer.IP6.Addr()
 	}
 	if !r.Ours.command {
-		node, err := play.Open(play.Options{Interface: lab.Interface, MAC: l.Guest.Cable.MAC, Addr: s.us, PeerMAC: lab.PeerMAC, MTU: r.Ours.mtu})
+		node, err := play.Open(play.Options{Interface: lab.Interface, MAC: l.Guest.Cable.MAC, Addr: s.us, PeerMAC: lab.PeerMAC, MTU: r.Ours.mtu, Timeout: uint8(r.timeout())})
 		if err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func ourEnd(ours <-chan error) error {
 		}
 		return nil
 	case <-time.After(patience):
-		return errors.New("rocescope: its part did not end, though Linux's did")
+		return errors.New("rocescope: its part did not end, though the other did")
 	}
 }
 
@@ -138,13 +138,13 @@ func (r *Result) judgeProgram(said string, err error) error {
 	case r.Fails && errors.As(err, &exit):
 		err = nil
 	case r.Fails && err == nil:
-		err = errors.New("Linux's program ended well, which it should not")
+		err = errors.New("the program in the guest ended well, which it should not")
 	}
 	if !regexp.MustCompile(r.Says).MatchString(said) {
-		err = errors.Join(err, fmt.Errorf("Linux's program does not say %q", r.Says))
+		err = errors.Join(err, fmt.Errorf("the program in the guest does not say %q", r.Says))
 	}
 	if word := complains.FindString(said); word != "" && !r.Fails {
-		err = errors.Join(err, fmt.Errorf("Linux's program says %q", word))
+		err = errors.Join(err, fmt.Errorf("the program in the guest says %q", word))
 	}
 	if err != nil {
 		return fmt.Errorf("%w; it says:\n%s", err, strings.TrimSpace(said))

@@ -49,6 +49,7 @@ var others = []Row{
 	{Subject: "pingpong", Role: Client, Linux: "ibv_ud_pingpong -d {dev} -g {gid} -s 501 -n 20 -c", Listens: "tcp", Says: "20 iters", Ours: pingpong(dissect.UD, 0, 501, 20), IPv6: true},
 
 	{Subject: "WRITE with immediate", Role: Server, Lacks: noImmediate},
+	{Subject: "WRITE with immediate", Role: Client, Linux: "ucmatose -C 4 -S 100", Listens: "cm", Says: "return status 0", Ours: immediates(100, 4)},
 	{Subject: "WRITE with immediate", Role: Client, Lacks: noImmediate},
 	{Subject: "perftest -R", Role: Server, Lacks: noPerftestCM},
 	{Subject: "perftest -R", Role: Client, Lacks: noPerftestCM},
@@ -64,6 +65,6 @@ var others = []Row{
 }
 
 const (
-	noImmediate  = "no program of Debian 12 does it: perftest got --write_with_imm later"
+	noImmediate  = "with data: no program of Debian 12 does it; perftest got --write_with_imm later"
 	noPerftestCM = "rocescope serve and bench do not have perftest's conversation over CM"
 )

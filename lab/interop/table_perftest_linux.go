@@ -70,19 +70,11 @@ var tests = []test{
 	{program: "send_bw", options: "-n 100 -s 4096", subject: "bad wire", wire: both("delay 3ms reorder 20% 50%")},
 }
 
-// time-outs for the slow machine that the guest is; on a bad wire, short ones, lest the row takes minutes.
-const (
-	patientTimeout = 20 // 4.3 s
-	hastyTimeout   = 14 // 67 ms
-)
-
 func perftestRows() []Row {
 	var rows []Row
 	for _, t := range tests {
-		timeout := patientTimeout
-		if !t.wire.good() {
-			timeout = hastyTimeout
-		}
+		row := Row{Subject: t.subject, IPv6: t.ipv6, Wire: t.wire, Says: `(?m)^ \d+ +\d+ +\d`}
+		timeout := row.timeout()
 		options := t.options
 		if !strings.Contains(options, "-m ") && !strings.Contains(options, "UD") {
 			options += " -m 1024"
@@ -101,7 +93,6 @@ func perftestRows() []Row {
 			service = t.options[at : at+len("-c UC")]
 		}
 		operation, _, _ := strings.Cut(t.program, "_")
-		row := Row{Subject: t.subject, IPv6: t.ipv6, Wire: t.wire, Says: `(?m)^ \d+ +\d+ +\d`}
 		server, client := row, row
 		server.Role, server.Linux, server.Ours, server.Smoke = Server, linux+" {us4}", serve(strings.TrimSpace(service+" "+t.serve)), t.smoke == Server
 		client.Role, client.Linux, client.Ours, client.Smoke = Client, linux, bench(operation, strings.TrimSpace(ours)), t.smoke == Client

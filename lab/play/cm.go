@@ -136,17 +136,15 @@ func (n *Node) Dial(to connect.Parameters, port uint16, size int, prepare func(*
 	if err != nil {
 		return nil, err
 	}
-	for {
-		e, err := c.await(connect.EventResponse)
-		if err != nil {
-			return nil, err
-		}
-		local.PSN = e.Local.PSN
-		if err := c.connect(local, e.Remote); err != nil {
-			return nil, err
-		}
-		return c, n.do(func() error { return n.cm.Confirm(now(), c.id, nil) })
+	e, err := c.await(connect.EventResponse)
+	if err != nil {
+		return nil, err
 	}
+	local.PSN = e.Local.PSN
+	if err := c.connect(local, e.Remote); err != nil {
+		return nil, err
+	}
+	return c, n.do(func() error { return n.cm.Confirm(now(), c.id, nil) })
 }
 
 // await waits for an event.

@@ -71,7 +71,7 @@ func (c *Conn) connect(local, remote connect.Parameters) error {
 	}
 	a := rnic.Attr{
 		State: rnic.RTR, AH: ah, PathMTU: local.MTU, DestQPN: remote.QPN, RQPSN: remote.PSN, SQPSN: local.PSN, MinRNRTimer: 12,
-		Timeout: ackTimeout, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 1, MaxDestRdAtomic: 1,
+		Timeout: c.n.o.Timeout, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 1, MaxDestRdAtomic: 1,
 	}
 	rtr := rnic.AttrState | rnic.AttrAV | rnic.AttrPathMTU | rnic.AttrDestQPN | rnic.AttrRQPSN
 	rts := rnic.AttrState | rnic.AttrSQPSN

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rocescope/rocescope/inject/connect"
+	"github.com/rocescope/rocescope/inject/rnic"
 )
 
 const ucmatosePort = 7471
@@ -12,8 +13,10 @@ const ucmatosePort = 7471
 // before it.
 const replies = 8 * slot
 
-// UcmatoseClient does as ucmatose -s: over one connection, count messages come, and as many go back. The server ends it.
-func (n *Node) UcmatoseClient(server connect.Parameters, size, count int) error {
+// UcmatoseClient does as ucmatose -s: over one connection, count messages come, and as many go back. The server ends it. With
+// immediate, WRITEs with immediate data and nothing else go back instead: they take a receive each as well, which is all that
+// ucmatose counts, and need no memory, of which it tells none.
+func (n *Node) UcmatoseClient(server connect.Parameters, size, count int, immediate bool) error {
 	if count > replies/slot || size > slot {
 		return fmt.Errorf("%d messages of %d bytes are more than are kept here", count, size)
 	}
@@ -31,7 +34,13 @@ func (n *Node) UcmatoseClient(server connect.Parameters, size, count int) error 
 	if err := c.recvMany(size, count); err != nil {
 		return err
 	}
-	if err := c.sendMany(size, count); err != nil {
+	if immediate {
+		for i := range count {
+			if err := c.request(rnic.SendWR{Op: rnic.OpWriteImm, Imm: uint32(i)}); err != nil {
+				return fmt.Errorf("WRITE %d of %d: %w", i+1, count, err)
+			}
+		}
+	} else if err := c.sendMany(size, count); err != nil {
 		return err
 	}
 	return c.Disconnected()
