@@ -44,7 +44,7 @@ func TestLoss(t *testing.T) {
 func TestCorruption(t *testing.T) {
 	for _, op := range []rnic.Op{rnic.OpWrite, rnic.OpRead, rnic.OpSend, rnic.OpFetchAdd} {
 		l := newLab(t, 0, Serving{}, nil)
-		l.r.worker.Work = func(now int64) bool { // before the messages are looked at
+		spoil := func(now int64) bool { // before the messages are looked at
 			for _, v := range l.r.all {
 				for i := range v.qps {
 					switch s := &v.qps[i]; {
@@ -59,6 +59,7 @@ func TestCorruption(t *testing.T) {
 			}
 			return l.r.work(now)
 		}
+		must(t, l.give.Do(func() error { l.r.worker.Work = spoil; return nil }))
 		res, err := l.run(Plan{Op: op, Transport: dissect.RC, Size: 2000, Count: 12, Depth: 4, Verify: true, Seed: 3}, peer.Request{Local: connect.Parameters{MTU: 1024}})
 		if err != nil || res.Wrong == 0 || res.FirstWrong == "" {
 			t.Errorf("%v: %+v, %v", op, res, err)
@@ -125,6 +126,25 @@ func TestByCM(t *testing.T) {
 	file := testkit.WriteCapture(t, "load.pcap", l.tap.frames)
 	if out, err := ts.Run("-n", "-r", file, "-Y", "_ws.malformed", "-T", "fields", "-e", "frame.number"); err != nil || out != "" {
 		t.Errorf("tshark objects to frames %s%v", out, err)
+	}
+}
+
+// TestGoodbye closes a serving host: who is connected by CM is told.
+func TestGoodbye(t *testing.T) {
+	l := newLab(t, 0, Serving{}, nil)
+	q, err := NewRequester(l.ask, Plan{Op: rnic.OpWrite, Transport: dissect.RC, Size: 100, Count: 1})
+	must(t, err)
+	must(t, q.Dial(t.Context(), peer.Request{Way: peer.ByCM, Peer: netip.AddrPortFrom(l.addrs[1][0], connect.PerftestPort), Local: connect.Parameters{MTU: 1024}}))
+	for established := false; !established; {
+		must(t, l.give.Do(func() error { established = l.told[len(l.told)-1].Kind == Ready; return nil }))
+	}
+	must(t, l.give.Close())
+	if got := q.qps[0].c.QP.State(); got != rnic.ERROR {
+		t.Errorf("the queue pair is in %v", got)
+	}
+	_ = q.Close() // the pair in memory has lost its other end
+	if last := l.told[len(l.told)-1]; last.Kind != Closed || last.Err != nil {
+		t.Errorf("the end: %+v", last)
 	}
 }
 

@@ -33,11 +33,12 @@ type Session struct {
 	Peer  netip.AddrPort
 	Conns []*Conn
 
-	h     *Host
-	maker Maker
-	tcp   net.Conn
-	perf  *connect.Perftest
-	talk  *connect.Exchange
+	h       *Host
+	maker   Maker
+	timeout uint8 // of acknowledgements, that was asked for; 0 = what the other side says
+	tcp     net.Conn
+	perf    *connect.Perftest
+	talk    *connect.Exchange
 }
 
 // Dial makes queue pairs and connects them with those of a peer. Behind it all are in RTS; before traffic, say Ready.
@@ -50,7 +51,7 @@ func (h *Host) Dial(ctx context.Context, r Request) (*Session, error) {
 	if r.Local.MTU > h.dev.MTU() {
 		return nil, fmt.Errorf("path MTU %d: the interface's frames take %d at most", r.Local.MTU, h.dev.MTU())
 	}
-	s := &Session{Way: r.Way, Peer: r.Peer, h: h, maker: r.Maker}
+	s := &Session{Way: r.Way, Peer: r.Peer, h: h, maker: r.Maker, timeout: r.Local.AckTimeout}
 	switch r.Way {
 	case ByCM:
 		err = s.dialCM(ctx, r, base)
@@ -106,6 +107,7 @@ func (s *Session) connectAll(ctx context.Context, remote []connect.Parameters) e
 	return s.h.Do(func() error {
 		for i, c := range s.Conns {
 			c.untold(&remote[i])
+			remote[i].AckTimeout = cmp.Or(s.timeout, remote[i].AckTimeout)
 			if err := s.h.connect(s.maker, c, remote[i], macs[remote[i].Address]); err != nil {
 				return err
 			}

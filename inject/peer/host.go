@@ -147,15 +147,47 @@ func (h *Host) Err() error {
 	}
 }
 
-// Close ends the host and its port. Connections are not said goodbye to.
+// Close ends the host and its port. It says goodbye to who is connected by CM; sockets tell the others by themselves.
 func (h *Host) Close() (err error) {
 	h.closing.Do(func() {
+		h.goodbye()
 		h.quit.Store(true)
 		<-h.done
 		err = h.port.Close()
 	})
 	return err
 }
+
+// goodbye ends all connections by CM, and waits a moment for the answers.
+func (h *Host) goodbye() {
+	for until := time.Now().Add(goodbyeTime); time.Now().Before(until); time.Sleep(napMost) {
+		left := 0
+		err := h.Do(func() error {
+			for id, x := range h.conns {
+				switch h.cm.State(id) {
+				case connect.StateIdle, connect.StateTimeWait:
+					continue
+				case connect.StateEstablished:
+					_ = h.cm.Disconnect(h.clock(), id, nil) // its state allows it
+				case connect.StateDREQSent:
+				default: // nothing follows
+					_ = h.cm.Disconnect(h.clock(), id, nil)
+					h.cmEnd(x, nil)
+					delete(h.conns, id)
+				}
+				left++
+			}
+			h.due = 0
+			return nil
+		})
+		if err != nil || left == 0 {
+			return
+		}
+	}
+}
+
+// goodbyeTime is how long a host waits for answers to its goodbyes before it goes.
+const goodbyeTime = 300 * time.Millisecond
 
 // Worker is work of the host's users that its thread does once per batch, after what arrived was processed: poll completions, post
 // more. Busy says that there is more to do at once.
