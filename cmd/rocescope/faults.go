@@ -159,7 +159,8 @@ packet and what it is to its connection: ` + "`flow.round`, `flow.psn_offset`, `
         do: set ip.ttl=1 then corrupt where=payload icrc=ok
 
 Rules are tried in their order; the first one that strikes a packet decides on it, and those behind it do not see it. The way out is that
-of the frames that are sent, or from the first interface of a wire to the second; each way counts for itself. What is random comes
+of the frames that are sent, or from the first interface of a wire to the second; each way counts for itself, and so does each of the
+queues that ` + "`inject --threads`" + ` sends through. What is random comes
 from the seed, so that the same packets meet the same fate.
 
 ## What rules can do

@@ -27,7 +27,7 @@ func (l *Lane) Counts() []Count {
 	return all
 }
 
-// Full is how many frames met no fate, because so many were held already that there was no memory for them.
+// Full is how many frames met no fate, or were not made, because so many were held already that there was no memory for them.
 func (l *Lane) Full() uint64 { return l.counts.full.Load() }
 
 // Held is how many frames the lane holds. It is the lane's goroutine that asks.

@@ -22,7 +22,8 @@ type Lane struct {
 
 	way     Way
 	rules   []*laneRule
-	opcodes filter.OpcodeSet // that any rule may strike
+	opcodes filter.OpcodeSet // that rules may strike, but for those about one QP
+	targets []uint32         // the QPs of those
 	without bool             // as may packets without a BTH
 	blind   bool             // a rule reads nothing of the packet, so that every frame is for it
 	lottery *laneRule        // the only rule, if nothing but chance decides whom it strikes
@@ -121,8 +122,12 @@ func (s *Set) Start(most int, now int64) (lanes [2]*Lane) {
 				c.past = newPast(r.recall, most)
 			}
 			l.rules = append(l.rules, c)
-			for k := range l.opcodes {
-				l.opcodes[k] |= r.pre.Opcodes[k]
+			if r.pre.HasDestQP {
+				l.targets = append(l.targets, r.pre.DestQP)
+			} else {
+				for k := range l.opcodes {
+					l.opcodes[k] |= r.pre.Opcodes[k]
+				}
 			}
 			l.without = l.without || r.pre.WithoutBTH
 			l.blind = l.blind || !r.decodes
@@ -182,7 +187,7 @@ func (l *Lane) may(frame []byte) bool {
 	if !plain {
 		return len(l.rules) > 0
 	}
-	if !l.opcodes.Has(op) {
+	if !l.opcodes.Has(op) && !l.target(qp) {
 		return false
 	}
 	for _, r := range l.rules {
@@ -191,6 +196,29 @@ func (l *Lane) may(frame []byte) bool {
 		}
 	}
 	return false
+}
+
+// rests reports whether a frame that no rule is about need not be looked at: nothing is held, nobody tracks, and each rule asks
+// for something of the packet.
+func (l *Lane) rests(marked bool) bool {
+	return !l.blind && l.holding == 0 && l.posts.Load() == 0 && (l.watch == nil || marked && !l.watched())
+}
+
+// target reports whether a rule is about a queue pair.
+func (l *Lane) target(qp uint32) bool {
+	for _, t := range l.targets {
+		if t == qp {
+			return true
+		}
+	}
+	return false
+}
+
+// quiet tells of the plainest of packets, RoCE v2 in IPv4 without options and tags, that no rule is about it.
+func (l *Lane) quiet(b []byte, n int) bool {
+	return n >= 66 && len(b) >= 66 && binary.BigEndian.Uint32(b[12:])&^0xFF == 0x08004500 && b[23] == 17 && b[20]&0x3F|b[21] == 0 &&
+		binary.BigEndian.Uint16(b[36:]) == dissect.PortRoCEv2 && !l.opcodes.Has(dissect.Opcode(b[42])) &&
+		(len(l.targets) == 0 || !l.target(binary.BigEndian.Uint32(b[46:])&0xFFFFFF))
 }
 
 // peek finds opcode and queue pair of the plainest of packets: RoCE v2 in IPv4 without options, or in IPv6, without tags.

@@ -197,9 +197,7 @@ func traffic(t testing.TB) (frames []testkit.Frame) {
 			x.A.Write(size)
 			x.A.Send(size)
 		}
-		for _, f := range x.Frames() {
-			frames = append(frames, f)
-		}
+		frames = append(frames, x.Frames()...)
 	}
 	for _, text := range []string{"\x08\x06", "\x88\xcc", "\x86\xdd", "\x12\x34", "\x00\x20"} {
 		f := append([]byte("\x01\x80\xc2\x00\x00\x0e\x02\x00\x00\x00\x00\x01"), text...)
