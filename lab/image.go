@@ -18,6 +18,9 @@ var programs = []string{
 	"ip", "tc", "rdma", "ss", "ethtool", "busybox",
 }
 
+// applets of busybox, which has many more that shadow programs of the same name when its shell calls them.
+var applets = []string{"sh", "cat", "grep", "sleep", "kill"}
+
 // loadAtRun is what programs load by name while they run, so that no list of needed libraries has it.
 var loadAtRun = []string{
 	"/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so",
@@ -32,6 +35,12 @@ var kernelModules = []string{
 	"sch_prio", "sch_netem", "cls_u32", "sch_ingress", "act_mirred", "ifb",
 }
 
+// builtIn are modules that some of Debian's kernels have inside.
+var builtIn = map[string]bool{"af_packet": true, "crc32_generic": true, "virtio_pci": true}
+
+// recipe changes when assemble puts other things in than these lists say.
+const recipe = 1
+
 // assemble makes the guest's file system from the unpacked packages and the agent.
 func assemble(root string, agent []byte) (*archive, error) {
 	a := newArchive()
@@ -41,7 +50,7 @@ func assemble(root string, agent []byte) (*archive, error) {
 			return nil, err
 		}
 	}
-	for _, applet := range []string{"sh", "cat", "grep", "sleep", "kill"} {
+	for _, applet := range applets {
 		a.put("bin/"+applet, modeLink, []byte("busybox"))
 	}
 	for _, file := range loadAtRun {
@@ -69,9 +78,6 @@ func assemble(root string, agent []byte) (*archive, error) {
 	a.put("modules/order", modeFile, []byte(order.String()))
 	return a, nil
 }
-
-// builtIn are modules that some of Debian's kernels have inside.
-var builtIn = map[string]bool{"af_packet": true, "crc32_generic": true, "virtio_pci": true}
 
 // addFound adds the file from the first of the folders that has it.
 func addFound(a *archive, root, name string, folders ...string) error {

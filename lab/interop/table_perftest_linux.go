@@ -95,7 +95,7 @@ func perftestRows() []Row {
 		operation, _, _ := strings.Cut(t.program, "_")
 		server, client := row, row
 		server.Role, server.Linux, server.Ours, server.Smoke = Server, linux+" {us4}", serve(strings.TrimSpace(service+" "+t.serve)), t.smoke == Server
-		client.Role, client.Linux, client.Ours, client.Smoke = Client, linux, bench(operation, strings.TrimSpace(ours)), t.smoke == Client
+		client.Role, client.Linux, client.Ours, client.Smoke = Client, linux, bench(operation, strings.Join(strings.Fields(ours), " ")), t.smoke == Client
 		client.Listens = "tcp"
 		rows = append(rows, server)
 		if t.only != Server {
