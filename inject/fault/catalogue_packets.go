@@ -108,7 +108,7 @@ var packetFaults = slices.Concat(
 			What:    "payload bit flipped *and* ICRC recomputed",
 			Outcome: "accepted: end-to-end data check must catch it",
 			Source:  "PRBS payloads needed",
-			Rule:    "corrupt where=payload icrc=ok nth=3 when bth.opcode in {0..0xb}",
+			Rule:    "corrupt where=payload icrc=ok nth=3 when bth.opcode in {0..0xb} && payload.len > 0",
 		},
 		{
 			ID: "ICRC-07", Role: "R", ICRC: "-",

@@ -180,6 +180,30 @@ func TestSeedDecides(t *testing.T) {
 	}
 }
 
+// TestChance: over many seeds, rules strike as often as they should, from the first packet on.
+func TestChance(t *testing.T) {
+	frame := writes(1, 8)[0]
+	const seeds, packets = 400, 200
+	struck, first := 0, 0
+	for seed := range uint64(seeds) {
+		s := rules(t, "drop probability=2%")
+		s.Seed = seed
+		l := s.Start(200, 0)[Out]
+		for n := range packets {
+			if !l.Look(0, frame, nil) {
+				struck++
+				if n == 0 {
+					first++
+				}
+			}
+		}
+	}
+	// 1600 and 8 are expected; these are more than five deviations away.
+	if struck < 1380 || struck > 1820 || first == 0 || first > 25 {
+		t.Errorf("%d of %d packets were struck, and %d of %d first ones, at 2 %%", struck, seeds*packets, first, seeds)
+	}
+}
+
 // TestCounts adds up.
 func TestCounts(t *testing.T) {
 	r := newRig(t, rules(t, "drop every=3 when bth", "set reth.va=1 when bth", "set aeth.msn=1 when bth"))

@@ -114,7 +114,7 @@ func (s *Set) Start(most int, now int64) (lanes [2]*Lane) {
 			if !r.On(l.way) {
 				continue
 			}
-			c := &laneRule{Rule: r, id: i, random: rand.New(rand.NewPCG(s.Seed, uint64(i)<<1|uint64(way))), chosen: map[int]bool{}}
+			c := &laneRule{Rule: r, id: i, random: rand.New(rand.NewPCG(scramble(s.Seed), scramble(uint64(i)<<1|uint64(way)))), chosen: map[int]bool{}}
 			if r.probability > 0 {
 				c.skip = c.gap()
 			}
@@ -141,6 +141,14 @@ func (s *Set) Start(most int, now int64) (lanes [2]*Lane) {
 	}
 	lanes[0].other, lanes[1].other = lanes[1], lanes[0]
 	return lanes
+}
+
+// scramble makes numbers that lie far apart of such that lie close together (SplitMix64), for the seeds that people choose.
+func scramble(v uint64) uint64 {
+	v += 0x9E3779B97F4A7C15
+	v = (v ^ v>>30) * 0xBF58476D1CE4E5B9
+	v = (v ^ v>>27) * 0x94D049BB133111EB
+	return v ^ v>>31
 }
 
 // Idle reports whether the lane has no rules, gets nothing from the other one and has nothing to watch for it, so that it need
