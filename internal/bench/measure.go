@@ -139,22 +139,3 @@ var (
 	middling = traffic.Config{Connections: 64, HostPairs: 8, Payload: 256}
 	small    = traffic.Config{Connections: 64, HostPairs: 8, Payload: 64}
 )
-
-// machine says what all this ran on, as far as it matters.
-func machine() string {
-	cpu := runtime.GOARCH
-	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(info)) {
-			if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "model name" {
-				cpu = strings.TrimSpace(v)
-				break
-			}
-		}
-	}
-	kind := ""
-	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil && strings.Contains(string(info), " hypervisor") {
-		kind = ", a virtual machine"
-	}
-	return fmt.Sprintf("Measured on %s/%s, %d processors (%s)%s, with %s.",
-		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), cpu, kind, runtime.Version())
-}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rocescope/rocescope/captures"
 	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/internal/bench/page"
 	"github.com/rocescope/rocescope/internal/bench/traffic"
 )
 
@@ -48,7 +49,7 @@ func writes(n int) (frames [][]byte) {
 	return frames
 }
 
-func decoding(*bench) ([]row, error) {
+func decoding(*bench) ([]page.Row, error) {
 	const passes = 4000
 	frames := writes(64)
 	var dec dissect.Decoder
@@ -80,14 +81,14 @@ func decoding(*bench) ([]row, error) {
 		return nil, errors.New("the frames were not decoded")
 	}
 	by := median(each(ns[1], ns[0], ratio))
-	return []row{{
-		what: "decode Ethernet, IPv4, UDP, BTH, RETH", ours: nanos(median(ns[0])),
-		other: "gopacket DecodingLayerParser, to UDP only: " + nanos(median(ns[1])),
-		ratio: times(by), goal: "≥ 4×", met: judge(by >= 4),
+	return []page.Row{{
+		What: "decode Ethernet, IPv4, UDP, BTH, RETH", Ours: nanos(median(ns[0])),
+		Other: "gopacket DecodingLayerParser, to UDP only: " + nanos(median(ns[1])),
+		Ratio: times(by), Goal: "≥ 4×", Met: page.Judge(by >= 4),
 	}}, nil
 }
 
-func reading(b *bench) ([]row, error) {
+func reading(b *bench) ([]page.Row, error) {
 	file, err := b.capture(segments, b.packets)
 	if err != nil {
 		return nil, err
@@ -148,18 +149,18 @@ func reading(b *bench) ([]row, error) {
 		return nil, err
 	}
 	by := median(each(ns[1], ns[0], ratio))
-	rows := []row{{
-		what: "read pcapng and decode, packets of up to 1098 bytes", ours: nanos(median(ns[0])),
-		other: "pcapgo.NgReader without copies, and DecodingLayerParser: " + nanos(median(ns[1])),
-		ratio: times(by), goal: "≥ 1.7×", met: judge(by >= 1.7),
+	rows := []page.Row{{
+		What: "read pcapng and decode, packets of up to 1098 bytes", Ours: nanos(median(ns[0])),
+		Other: "pcapgo.NgReader without copies, and DecodingLayerParser: " + nanos(median(ns[1])),
+		Ratio: times(by), Goal: "≥ 1.7×", Met: page.Judge(by >= 1.7),
 	}}
-	return append(rows, row{
-		what: "the same by read(2)", ours: nanos(median(ns[3])),
-		other: "by a sliding mapping: " + nanos(median(ns[2])), ratio: times(median(each(ns[2], ns[3], ratio))),
+	return append(rows, page.Row{
+		What: "the same by read(2)", Ours: nanos(median(ns[3])),
+		Other: "by a sliding mapping: " + nanos(median(ns[2])), Ratio: times(median(each(ns[2], ns[3], ratio))),
 	}), nil
 }
 
-func invariantCRC(*bench) ([]row, error) {
+func invariantCRC(*bench) ([]page.Row, error) {
 	const passes = 2000
 	var frames [][]byte
 	g := traffic.New(segments)
@@ -198,9 +199,9 @@ func invariantCRC(*bench) ([]row, error) {
 		return nil, err
 	}
 	by := median(each(ns[0], ns[1], ratio))
-	return []row{{
-		what: "verify the ICRC of a packet of 1 KiB", ours: nanos(median(ns[0])),
-		other: fmt.Sprintf("crc32.ChecksumIEEE of the same bytes: %s", nanos(median(ns[1]))),
-		ratio: times(by), goal: "≤ 1.5×", met: judge(by <= 1.5),
+	return []page.Row{{
+		What: "verify the ICRC of a packet of 1 KiB", Ours: nanos(median(ns[0])),
+		Other: fmt.Sprintf("crc32.ChecksumIEEE of the same bytes: %s", nanos(median(ns[1]))),
+		Ratio: times(by), Goal: "≤ 1.5×", Met: page.Judge(by <= 1.5),
 	}}, nil
 }

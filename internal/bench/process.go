@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+
+	"github.com/rocescope/rocescope/internal/bench/page"
 )
 
 // contest is a capture analysed by the built program and exported by tshark, run after run in turn.
@@ -40,17 +42,17 @@ func (b *bench) contest(file string, rounds, theirRounds int) (*contest, error) 
 }
 
 // row compares one of ours with theirs; least 0 is no goal.
-func (c *contest) row(what string, ours []float64, least float64) row {
-	r := row{what: what, ours: fmt.Sprintf("%.3f s", median(ours)), met: notMeasured}
+func (c *contest) row(what string, ours []float64, least float64) page.Row {
+	r := page.Row{What: what, Ours: fmt.Sprintf("%.3f s", median(ours)), Met: page.NotMeasured}
 	if least > 0 {
-		r.goal = fmt.Sprintf("≥ %.0f×", least)
+		r.Goal = fmt.Sprintf("≥ %.0f×", least)
 	}
 	if len(c.theirs) > 0 {
 		by := median(c.theirs) / median(ours)
-		r.other = fmt.Sprintf("tshark -T fields -e infiniband.bth.psn: %.2f s", median(c.theirs))
-		r.ratio, r.met = times(by), noGoal
+		r.Other = fmt.Sprintf("tshark -T fields -e infiniband.bth.psn: %.2f s", median(c.theirs))
+		r.Ratio, r.Met = times(by), page.NoGoal
 		if least > 0 {
-			r.met = judge(by >= least)
+			r.Met = page.Judge(by >= least)
 		}
 	}
 	return r
@@ -58,7 +60,7 @@ func (c *contest) row(what string, ours []float64, least float64) row {
 
 // wholeProcess runs the built program against tshark on the same files: one in which starting the program counts, and one ten
 // times as large.
-func wholeProcess(b *bench) ([]row, error) {
+func wholeProcess(b *bench) ([]page.Row, error) {
 	file, err := b.capture(segments, b.packets)
 	if err != nil {
 		return nil, err
@@ -80,15 +82,15 @@ func wholeProcess(b *bench) ([]row, error) {
 		return nil, err
 	}
 	by := float64(large.peak) / float64(small.peak)
-	return []row{
+	return []page.Row{
 		small.row(fmt.Sprintf("`analyze`, %d packets of up to 1098 bytes", b.packets), small.with, 40),
 		small.row("`analyze --no-icrc`, the same file", small.without, 0),
 		large.row(fmt.Sprintf("`analyze`, %d packets", 10*b.packets), large.with, 40),
 		large.row("`analyze --no-icrc`, the same file", large.without, 60),
 		{
-			what: "peak memory of `analyze`, mapped pages included, ten times the file", ours: fmt.Sprintf("%.1f MB", float64(large.peak)/1e6),
-			other: fmt.Sprintf("once the file: %.1f MB", float64(small.peak)/1e6), ratio: times(by),
-			goal: "< 100 MB, flat", met: judge(large.peak < 100e6 && small.peak < 100e6 && by < 1.5),
+			What: "peak memory of `analyze`, mapped pages included, ten times the file", Ours: fmt.Sprintf("%.1f MB", float64(large.peak)/1e6),
+			Other: fmt.Sprintf("once the file: %.1f MB", float64(small.peak)/1e6), Ratio: times(by),
+			Goal: "< 100 MB, flat", Met: page.Judge(large.peak < 100e6 && small.peak < 100e6 && by < 1.5),
 		},
 	}, nil
 }

@@ -2,6 +2,13 @@
 
 package main
 
+import "github.com/rocescope/rocescope/internal/bench/page"
+
+// whole is docs/performance.md.
+var whole = page.Page{
+	Title: "Performance", Command: "make bench", Source: "internal/bench", Method: method, Ours: "rocescope", Ratio: "ratio", Reading: readPath,
+}
+
 // method stands above the table.
 const method = `Machines are noisy, so every time is processor time (user and system, all threads of the process), never the wall's.
 What is compared runs in turn, round by round; the table has the median of the rounds, and for ratios the median of the

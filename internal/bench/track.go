@@ -9,6 +9,7 @@ import (
 	"github.com/rocescope/rocescope/captures"
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/bench/page"
 	"github.com/rocescope/rocescope/internal/bench/traffic"
 )
 
@@ -97,11 +98,11 @@ func (r *rig) feed(next func() ([]byte, int64), n int) {
 }
 
 // tracking is what following a connection costs, beside decoding.
-func tracking(b *bench) ([]row, error) {
+func tracking(b *bench) ([]page.Row, error) {
 	const rounds = 15
 	packets := 4 * b.packets // young captures cost more: time series double their intervals often
 	piece := packets / (rounds + 1)
-	var rows []row
+	var rows []page.Row
 	for _, mix := range []struct {
 		name   string
 		c      traffic.Config
@@ -140,18 +141,18 @@ func tracking(b *bench) ([]row, error) {
 			return nil, fmt.Errorf("%d findings, as %q, and %d messages in healthy traffic", full.findings, full.first, full.messages)
 		}
 		cost := median(each(ns[1], ns[0], difference))
-		r := row{
-			what: "track, beside reading and decoding: " + mix.name, ours: nanos(cost),
-			other: fmt.Sprintf("read and decode: %s; with tracking: %s", nanos(median(ns[0])), nanos(median(ns[1]))),
+		r := page.Row{
+			What: "track, beside reading and decoding: " + mix.name, Ours: nanos(cost),
+			Other: fmt.Sprintf("read and decode: %s; with tracking: %s", nanos(median(ns[0])), nanos(median(ns[1]))),
 		}
 		if mix.budget > 0 {
-			r.goal, r.met = fmt.Sprintf("≤ %.0f ns", mix.budget), judge(cost <= mix.budget)
+			r.Goal, r.Met = fmt.Sprintf("≤ %.0f ns", mix.budget), page.Judge(cost <= mix.budget)
 		}
 		rows = append(rows, r)
 		allocs := float64(after.Mallocs-before.Mallocs) / float64(rounds*piece)
-		rows = append(rows, row{
-			what: "allocations per packet, read, decode and track: " + mix.name, ours: fmt.Sprintf("%.5f", allocs),
-			goal: "0", met: judge(allocs < 0.0005),
+		rows = append(rows, page.Row{
+			What: "allocations per packet, read, decode and track: " + mix.name, Ours: fmt.Sprintf("%.5f", allocs),
+			Goal: "0", Met: page.Judge(allocs < 0.0005),
 		})
 	}
 	return rows, nil
@@ -170,7 +171,7 @@ func heap() uint64 {
 
 // million compares a million connections with a thousand, the next packet being
 // any connection's.
-func million(b *bench) ([]row, error) {
+func million(b *bench) ([]page.Row, error) {
 	const rounds, piece = 15, 40_000
 	sizes := [...]int{1000, 1_000_000}
 	var rigs [len(sizes)]*rig
@@ -206,19 +207,19 @@ func million(b *bench) ([]row, error) {
 	idle := idleConnection(traffic.Config{Connections: many, Payload: 64, WritesOnly: true})
 	three := idleConnection(traffic.Config{Connections: many, Payload: 64})
 	batched, single := median(each(ns[1], ns[0], ratio)), median(each(ns[3], ns[2], ratio))
-	return []row{
+	return []page.Row{
 		{
-			what: "read, decode and track, any of 1 000 000 connections, in batches", ours: nanos(median(ns[1])),
-			other: "1 000 connections: " + nanos(median(ns[0])), ratio: times(batched), goal: "≤ 2×", met: judge(batched <= 2),
+			What: "read, decode and track, any of 1 000 000 connections, in batches", Ours: nanos(median(ns[1])),
+			Other: "1 000 connections: " + nanos(median(ns[0])), Ratio: times(batched), Goal: "≤ 2×", Met: page.Judge(batched <= 2),
 		},
 		{
-			what: "the same, one packet at a time", ours: nanos(median(ns[3])),
-			other: "1 000 connections: " + nanos(median(ns[2])), ratio: times(single),
+			What: "the same, one packet at a time", Ours: nanos(median(ns[3])),
+			Other: "1 000 connections: " + nanos(median(ns[2])), Ratio: times(single),
 		},
 		{
-			what: "memory of an idle healthy connection, all in: index, both streams, counters", ours: fmt.Sprintf("%.0f bytes", idle),
-			other: fmt.Sprintf("with the counters of two further operations: %.0f bytes", three),
-			goal:  "≤ 400 bytes", met: judge(idle <= 400),
+			What: "memory of an idle healthy connection, all in: index, both streams, counters", Ours: fmt.Sprintf("%.0f bytes", idle),
+			Other: fmt.Sprintf("with the counters of two further operations: %.0f bytes", three),
+			Goal:  "≤ 400 bytes", Met: page.Judge(idle <= 400),
 		},
 	}, nil
 }

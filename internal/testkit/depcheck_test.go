@@ -53,10 +53,11 @@ var directions = []struct {
 	{"internal/testkit", []string{"dissect", "captures", "captures/samples"}}, // imported by tests only
 	{"internal/testkit/cmd/*", nil},
 	{"internal/docgen", nil},
-	{"internal/bench", []string{"internal/bench/traffic", "dissect", "captures", "flows"}},
+	{"internal/bench", []string{"internal/bench/page", "internal/bench/traffic", "dissect", "captures", "flows"}},
 	{"internal/bench/traffic", []string{"dissect"}},
-	{"internal/bench/rnic", []string{"dissect", "inject/port", "inject/rnic"}},
-	{"internal/bench/wire", []string{"dissect", "captures", "flows", "internal/engine", "internal/xsk", "inject/fault", "inject/port", "inject/stream", "inject/wire"}},
+	{"internal/bench/page", nil},
+	{"internal/bench/rnic", []string{"internal/bench/page", "dissect", "inject/port", "inject/rnic"}},
+	{"internal/bench/wire", []string{"internal/bench/page", "dissect", "captures", "flows", "internal/engine", "internal/xsk", "inject/fault", "inject/port", "inject/stream", "inject/wire"}},
 }
 
 // listed is what `go list -json` says about a package.

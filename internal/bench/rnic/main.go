@@ -8,28 +8,21 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
-	"runtime/pprof"
-	"strings"
 	"syscall"
-)
 
-// row is a line of the table.
-type row struct {
-	what, ours, other, ratio, goal string
-	met                            bool
-}
+	"github.com/rocescope/rocescope/internal/bench/page"
+)
 
 // parts are the benchmarks, in the order of the table.
 var parts = []struct {
 	name string
-	run  func(rounds int) ([]row, error)
+	run  func(rounds int) ([]page.Row, error)
 }{
 	{"goodput", goodput},
 	{"latency", latency},
@@ -79,54 +72,17 @@ func enter() error {
 
 func run(out, only, profile string, rounds int) error {
 	runtime.LockOSThread()
-	if profile != "" {
-		f, err := os.Create(profile)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
-	}
-	var rows []row
+	var all []page.Part
 	for _, p := range parts {
-		if only != "" && !strings.Contains(","+only+",", ","+p.name+",") {
-			continue
-		}
-		got, err := p.run(rounds)
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-		for _, r := range got {
-			fmt.Fprintf(os.Stderr, "%-62s %-18s %-48s %-20s %-8s %v\n", r.what, r.ours, r.other, r.ratio, r.goal, r.met)
-		}
-		rows = append(rows, got...)
-		runtime.GC()
+		all = append(all, page.Part{Name: p.name, Run: func() ([]page.Row, error) { return p.run(rounds) }})
 	}
-	if out == "" {
-		_, err := os.Stdout.Write(page(rows))
-		return err
-	}
-	return os.WriteFile(out, page(rows), 0o644)
+	return whole.Write(page.Options{Out: out, Only: only, Profile: profile}, all)
 }
 
-// page is docs/performance-rnic.md.
-func page(rows []row) []byte {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Performance of the software RNIC\n\nWritten by `make bench-rnic`; change internal/bench/rnic, not the page.\n\n%s\n\n", machine())
-	b.WriteString(method)
-	b.WriteString("\n| measured | software RNIC | compared with | ratio, median [quartiles] | goal | met |\n|---|---|---|---|---|---|\n")
-	for _, r := range rows {
-		verdict := "**no**"
-		if r.met {
-			verdict = "yes"
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", r.what, r.ours, r.other, r.ratio, r.goal, verdict)
-	}
-	b.WriteString(reading)
-	return b.Bytes()
+// whole is docs/performance-rnic.md.
+var whole = page.Page{
+	Title: "Performance of the software RNIC", Command: "make bench-rnic", Source: "internal/bench/rnic", Method: method,
+	Ours: "software RNIC", Ratio: "ratio, median [quartiles]", Reading: reading,
 }
 
 // method stands above the table.

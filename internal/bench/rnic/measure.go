@@ -4,10 +4,7 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -66,32 +63,4 @@ func ratios(a, b []float64) spread {
 		v = append(v, a[i]/b[i])
 	}
 	return spreadOf(v)
-}
-
-// machine says what all this ran on, as far as it matters.
-func machine() string {
-	cpu, kind := runtime.GOARCH, ""
-	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(info)) {
-			if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "model name" {
-				cpu = strings.TrimSpace(v)
-				break
-			}
-		}
-		if strings.Contains(string(info), " hypervisor") {
-			kind = ", a virtual machine"
-		}
-	}
-	var u unix.Utsname
-	kernel := "Linux"
-	if unix.Uname(&u) == nil {
-		release, _, _ := strings.Cut(unix.ByteSliceToString(u.Release[:]), "-") // without what its builder added
-		kernel += " " + release
-	}
-	load := ""
-	if avg, err := os.ReadFile("/proc/loadavg"); err == nil {
-		first, _, _ := strings.Cut(string(avg), " ")
-		load = fmt.Sprintf(" The load was %s at the end; 1 is what this takes by itself.", first)
-	}
-	return fmt.Sprintf("Measured on %s/%s, %d processors (%s)%s, %s, with %s.%s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), cpu, kind, kernel, runtime.Version(), load)
 }

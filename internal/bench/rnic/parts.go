@@ -10,6 +10,7 @@ import (
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/inject/port"
 	"github.com/rocescope/rocescope/inject/rnic"
+	"github.com/rocescope/rocescope/internal/bench/page"
 )
 
 const (
@@ -27,7 +28,7 @@ func perSecond(n int, f func() error) (float64, error) {
 }
 
 // goodput compares large messages with the open loop.
-func goodput(rounds int) (rows []row, err error) {
+func goodput(rounds int) (rows []page.Row, err error) {
 	l, err := newLink("goodput")
 	if err != nil {
 		return nil, err
@@ -57,9 +58,9 @@ func goodput(rounds int) (rows []row, err error) {
 		d.close()
 		for i, op := range ops {
 			by := ratios(all[1+i], all[0])
-			rows = append(rows, row{
-				what: fmt.Sprintf("%v of 1 MiB, MTU %d", op, mtu), ours: gbits(all[1+i]), other: "open loop, payload copied, full ICRC: " + gbits(all[0]),
-				ratio: by.String(), goal: "≥ 0.80", met: by.median >= 0.80,
+			rows = append(rows, page.Row{
+				What: fmt.Sprintf("%v of 1 MiB, MTU %d", op, mtu), Ours: gbits(all[1+i]), Other: "open loop, payload copied, full ICRC: " + gbits(all[0]),
+				Ratio: by.String(), Goal: "≥ 0.80", Met: page.Judge(by.median >= 0.80),
 			})
 		}
 	}
@@ -69,7 +70,7 @@ func goodput(rounds int) (rows []row, err error) {
 func gbits(v []float64) string { return fmt.Sprintf("%.2f Gbit/CPU-s", spreadOf(v).median*8/1e9) }
 
 // latency compares small messages with a bare ping-pong of their frames.
-func latency(rounds int) (rows []row, err error) {
+func latency(rounds int) (rows []page.Row, err error) {
 	l, err := newLink("latency")
 	if err != nil {
 		return nil, err
@@ -115,9 +116,9 @@ func latency(rounds int) (rows []row, err error) {
 			return nil, err
 		}
 		by := ratios(all[1], all[0])
-		rows = append(rows, row{
-			what: fmt.Sprintf("%v of %d bytes, latency", c.op, small), ours: micro(all[1]), other: fmt.Sprintf("ping-pong of frames of %d and %d bytes: %s", c.there, c.back, micro(all[0])),
-			ratio: by.String(), goal: "≤ 2", met: by.median <= 2,
+		rows = append(rows, page.Row{
+			What: fmt.Sprintf("%v of %d bytes, latency", c.op, small), Ours: micro(all[1]), Other: fmt.Sprintf("ping-pong of frames of %d and %d bytes: %s", c.there, c.back, micro(all[0])),
+			Ratio: by.String(), Goal: "≤ 2", Met: page.Judge(by.median <= 2),
 		})
 	}
 	return rows, nil
@@ -157,7 +158,7 @@ func (p *lossy) Receive(in []port.In) (int, error) {
 const window = 256
 
 // loss compares a wire that loses with one that does not.
-func loss(rounds int) (rows []row, err error) {
+func loss(rounds int) (rows []page.Row, err error) {
 	l, err := newLink("loss")
 	if err != nil {
 		return nil, err
@@ -197,10 +198,10 @@ func loss(rounds int) (rows []row, err error) {
 			share = append(share, all[1][i]/(all[0][i]*needed[i+1]/frames[i+1])) // what is left when frames sent again are taken out
 		}
 		by, per := spreadOf(share), spreadOf(each)
-		rows = append(rows, row{
-			what: fmt.Sprintf("%v of 1 MiB, MTU %d, 1 %% lost both ways", op, mtu), ours: gbits(all[1]),
-			other: fmt.Sprintf("nothing lost: %s; %.0f packets again for each lost, of %d that may be under way", gbits(all[0]), per.median, window),
-			ratio: by.String(), goal: fmt.Sprintf("≥ 0.8, ≤ %d again", window), met: by.median >= 0.8 && per.median <= window,
+		rows = append(rows, page.Row{
+			What: fmt.Sprintf("%v of 1 MiB, MTU %d, 1 %% lost both ways", op, mtu), Ours: gbits(all[1]),
+			Other: fmt.Sprintf("nothing lost: %s; %.0f packets again for each lost, of %d that may be under way", gbits(all[0]), per.median, window),
+			Ratio: by.String(), Goal: fmt.Sprintf("≥ 0.8, ≤ %d again", window), Met: page.Judge(by.median >= 0.8 && per.median <= window),
 		})
 	}
 	return rows, nil
@@ -208,7 +209,7 @@ func loss(rounds int) (rows []row, err error) {
 
 // manyQPs compares small messages on 10,000 queue pairs in turn with those on one: one on each, and eight on each, which one
 // acknowledgement may answer as it does on one queue pair.
-func manyQPs(rounds int) (rows []row, err error) {
+func manyQPs(rounds int) (rows []page.Row, err error) {
 	const many, count, depth = 10_000, 40_000, 256
 	var duos []*duo
 	for _, n := range []int{1, many} {
@@ -238,9 +239,9 @@ func manyQPs(rounds int) (rows []row, err error) {
 	}
 	for i, burst := range bursts {
 		by := ratios(got[i], got[len(bursts)])
-		rows = append(rows, row{
-			what: fmt.Sprintf("WRITEs of %d bytes on 10,000 QPs in turn, %d on each", small, burst), ours: perCPU(got[i]), other: "on one QP: " + perCPU(got[len(bursts)]),
-			ratio: by.String(), goal: "≥ 0.7", met: by.median >= 0.7,
+		rows = append(rows, page.Row{
+			What: fmt.Sprintf("WRITEs of %d bytes on 10,000 QPs in turn, %d on each", small, burst), Ours: perCPU(got[i]), Other: "on one QP: " + perCPU(got[len(bursts)]),
+			Ratio: by.String(), Goal: "≥ 0.7", Met: page.Judge(by.median >= 0.7),
 		})
 	}
 	return rows, nil

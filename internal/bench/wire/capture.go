@@ -12,6 +12,7 @@ import (
 	"github.com/rocescope/rocescope/captures"
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/bench/page"
 	"github.com/rocescope/rocescope/internal/engine"
 	"github.com/rocescope/rocescope/internal/xsk"
 )
@@ -59,14 +60,14 @@ func (c *capture) close() (lost uint64, err error) {
 }
 
 // capturing measures what the capture takes, and whether it loses anything.
-func capturing(b *bench) ([]row, error) {
-	closer, err := pair(4200)
+func capturing(b *bench) ([]page.Row, error) {
+	closer, err := pair(1500)
 	if err != nil {
 		return nil, err
 	}
 	defer closer()
-	var rows []row
-	for _, f := range []func(*bench) ([]row, error){capturingCost, capturingAll} {
+	var rows []page.Row
+	for _, f := range []func(*bench) ([]page.Row, error){capturingCost, capturingAll} {
 		got, err := f(b)
 		if err != nil {
 			return nil, err
@@ -78,8 +79,8 @@ func capturing(b *bench) ([]row, error) {
 
 // capturingCost compares what a packet costs from end to end: made and sent as a live frame, received in the driver, and
 // either dropped there, or captured and decoded, and tracked as well.
-func capturingCost(b *bench) ([]row, error) {
-	var rows []row
+func capturingCost(b *bench) ([]page.Row, error) {
+	var rows []page.Row
 	for _, c := range []struct {
 		what    string
 		opcode  dissect.Opcode
@@ -102,16 +103,16 @@ func capturingCost(b *bench) ([]row, error) {
 		}{{"captured over `xdp` and decoded", 2.8}, {"captured over `xdp`, decoded and tracked", 3.8}} {
 			by := ratios(all[1+i], all[0], result.cost)
 			most := mallocs(all[1+i])
-			rows = append(rows, row{
-				what: what + ", " + of.what, ours: nanoseconds(all[1+i]), other: bare, ratio: by.String(),
-				goal: fmt.Sprintf("≤ %.1f", of.goal), met: judge(by.median <= of.goal),
-			}, row{
-				what: "allocations per packet, at most, of the same", ours: fmt.Sprintf("%.5f", most), goal: "0", met: judge(most < 0.01),
+			rows = append(rows, page.Row{
+				What: what + ", " + of.what, Ours: nanoseconds(all[1+i]), Other: bare, Ratio: by.String(),
+				Goal: fmt.Sprintf("≤ %.1f", of.goal), Met: page.Judge(by.median <= of.goal),
+			}, page.Row{
+				What: "allocations per packet, at most, of the same", Ours: fmt.Sprintf("%.5f", most), Goal: "0", Met: page.Judge(most < 0.01),
 			})
 		}
-		rows = append(rows, row{
-			what: what + ", received by a loop on an AF_XDP socket that does nothing else: the kernel's part", ours: nanoseconds(all[3]),
-			other: bare, ratio: ratios(all[3], all[0], result.cost).String(),
+		rows = append(rows, page.Row{
+			What: what + ", received by a loop on an AF_XDP socket that does nothing else: the kernel's part", Ours: nanoseconds(all[3]),
+			Other: bare, Ratio: ratios(all[3], all[0], result.cost).String(),
 		})
 	}
 	return rows, nil
@@ -163,7 +164,7 @@ func received(opcode dissect.Opcode, payload int) contestant {
 			return r, err
 		}
 		defer a.Close()
-		u, err := xsk.NewUMEM(xsk.UMEMOptions{Chunks: ringFrames})
+		u, err := xsk.NewUMEM(xsk.UMEMOptions{Chunks: ringFrames, ChunkSize: 2048})
 		if err != nil {
 			return r, err
 		}
@@ -247,9 +248,9 @@ func await(arrived func() (uint64, error), want uint64) error {
 }
 
 // capturingAll injects over AF_XDP as fast as that goes, and looks for what the capture lost.
-func capturingAll(*bench) ([]row, error) {
+func capturingAll(*bench) ([]page.Row, error) {
 	const packets, runs = 640_000, 3
-	var rows []row
+	var rows []page.Row
 	for _, size := range []int{64, 1024} {
 		var got, lost, dropped uint64
 		var took time.Duration
@@ -262,11 +263,11 @@ func capturingAll(*bench) ([]row, error) {
 			got, lost, dropped, took = got+g, lost+l, dropped+d, took+time.Since(began)
 		}
 		sent := uint64(packets*runs) - dropped
-		rows = append(rows, row{
-			what:  fmt.Sprintf("captured over `xdp` with tracking, ring %d, while `inject` sends WRITEs of %d bytes over AF_XDP as fast as it can", ringFrames, size),
-			ours:  fmt.Sprintf("%d of %d, at %.0f k/s", got, sent, float64(sent)/took.Seconds()/1e3),
-			other: fmt.Sprintf("lost by the capture: %d; dropped by the link before it: %d", lost, dropped),
-			goal:  "none lost", met: judge(lost == 0 && got == sent),
+		rows = append(rows, page.Row{
+			What:  fmt.Sprintf("captured over `xdp` with tracking, ring %d, while `inject` sends WRITEs of %d bytes over AF_XDP as fast as it can", ringFrames, size),
+			Ours:  fmt.Sprintf("%d of %d, at %.0f k/s", got, sent, float64(sent)/took.Seconds()/1e3),
+			Other: fmt.Sprintf("lost by the capture: %d; dropped by the link before it: %d", lost, dropped),
+			Goal:  "none lost", Met: page.Judge(lost == 0 && got == sent),
 		})
 	}
 	return rows, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/rocescope/rocescope/inject/fault"
 	"github.com/rocescope/rocescope/inject/port"
 	"github.com/rocescope/rocescope/inject/wire"
+	"github.com/rocescope/rocescope/internal/bench/page"
 )
 
 // source and entry are a second pair: what is sent on source comes in at entry, which the bridge joins to near.
@@ -60,7 +61,7 @@ func parse(texts []string) (*fault.Set, error) {
 }
 
 // withFaults compares senders with and without rules, and the bridge with a sender.
-func withFaults(b *bench) ([]row, error) {
+func withFaults(b *bench) ([]page.Row, error) {
 	closer, err := pair(4200)
 	if err != nil {
 		return nil, err
@@ -81,7 +82,7 @@ func withFaults(b *bench) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []row
+	var rows []page.Row
 	for i, c := range []struct {
 		what  string
 		least float64
@@ -92,9 +93,9 @@ func withFaults(b *bench) ([]row, error) {
 		{"1 % of the packets dropped at random", 0.95, "≥ 0.95"},
 	} {
 		by := ratios(all[i+1], all[0], result.rate) // what was dropped on purpose did not arrive
-		rows = append(rows, row{
-			what: fmt.Sprintf("`inject` over AF_XDP, WRITEs of %d bytes, with %s", size, c.what), ours: millions(all[i+1]),
-			other: "without rules: " + millions(all[0]), ratio: by.String(), goal: c.goal, met: judge(by.median >= c.least),
+		rows = append(rows, page.Row{
+			What: fmt.Sprintf("`inject` over AF_XDP, WRITEs of %d bytes, with %s", size, c.what), Ours: millions(all[i+1]),
+			Other: "without rules: " + millions(all[0]), Ratio: by.String(), Goal: c.goal, Met: page.Judge(by.median >= c.least),
 		})
 	}
 	bridged, err := bridge(b, s)
@@ -102,7 +103,7 @@ func withFaults(b *bench) ([]row, error) {
 }
 
 // bridge compares the bridge with a sender of constant frames.
-func bridge(b *bench, s *sink) ([]row, error) {
+func bridge(b *bench, s *sink) ([]page.Row, error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = source, 4200
 	veth := netlink.NewVeth(attrs)
@@ -120,7 +121,7 @@ func bridge(b *bench, s *sink) ([]row, error) {
 			return nil, fmt.Errorf("set %s up: %w", name, err)
 		}
 	}
-	var rows []row
+	var rows []page.Row
 	for _, size := range []int{64, 1024} {
 		frame := newFrame(dissect.OpRCWriteOnly, size, 0)
 		all, err := inTurn(b.rounds, 65_536, patient(forwarded(s, frame)), patient(inGo(s, frame)))
@@ -128,9 +129,9 @@ func bridge(b *bench, s *sink) ([]row, error) {
 			return nil, err
 		}
 		by := ratios(all[0], all[1], result.rate)
-		rows = append(rows, row{
-			what: fmt.Sprintf("`wire` over AF_XDP, frames of %d bytes, one way", len(frame)), ours: millions(all[0]),
-			other: "a sender of constant frames, a loop in Go: " + millions(all[1]), ratio: by.String(), goal: "≥ 0.45", met: judge(by.median >= 0.45),
+		rows = append(rows, page.Row{
+			What: fmt.Sprintf("`wire` over AF_XDP, frames of %d bytes, one way", len(frame)), Ours: millions(all[0]),
+			Other: "a sender of constant frames, a loop in Go: " + millions(all[1]), Ratio: by.String(), Goal: "≥ 0.45", Met: page.Judge(by.median >= 0.45),
 		})
 	}
 	return rows, nil

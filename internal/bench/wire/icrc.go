@@ -8,11 +8,12 @@ import (
 	"math/rand/v2"
 
 	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/internal/bench/page"
 )
 
 // patching compares the ICRC by tables, of a packet whose PSN, AckReq and address change, with computing it, and checks a
 // million of them. Those that are timed are a stream's, packet after packet; those that are checked are random.
-func patching(b *bench) ([]row, error) {
+func patching(b *bench) ([]page.Row, error) {
 	const checks = 1_000_000
 	frame := newFrame(dissect.OpRCWriteOnly, 1024, 0)
 	var d dissect.Decoder
@@ -70,14 +71,14 @@ func patching(b *bench) ([]row, error) {
 		}
 	}
 	by := ratios(all[1], all[0], result.cost)
-	return []row{
+	return []page.Row{
 		{
-			what: "patch PSN, AckReq, VA and ICRC of WRITEs of 1 KiB, one after the other", ours: fmt.Sprintf("%.1f ns", spreadOf(each(all[0], result.cost)).median),
-			other: "compute its ICRC: " + nanoseconds(all[1]), ratio: by.String(), goal: "≥ 15", met: judge(by.median >= 15),
+			What: "patch PSN, AckReq, VA and ICRC of WRITEs of 1 KiB, one after the other", Ours: fmt.Sprintf("%.1f ns", spreadOf(each(all[0], result.cost)).median),
+			Other: "compute its ICRC: " + nanoseconds(all[1]), Ratio: by.String(), Goal: "≥ 15", Met: page.Judge(by.median >= 15),
 		},
 		{
-			what: fmt.Sprintf("wrong ICRCs among %d random patches", checks), ours: fmt.Sprint(wrong),
-			other: "the whole computation", goal: "0", met: judge(wrong == 0),
+			What: fmt.Sprintf("wrong ICRCs among %d random patches", checks), Ours: fmt.Sprint(wrong),
+			Other: "the whole computation", Goal: "0", Met: page.Judge(wrong == 0),
 		},
 	}, nil
 }

@@ -12,10 +12,11 @@ import (
 
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/inject/port"
+	"github.com/rocescope/rocescope/internal/bench/page"
 )
 
 // liveFrames compares unique live frames with constant ones, and with what AF_XDP makes of constant frames on the same link.
-func liveFrames(b *bench) ([]row, error) {
+func liveFrames(b *bench) ([]page.Row, error) {
 	closer, err := pair(4200)
 	if err != nil {
 		return nil, err
@@ -26,7 +27,7 @@ func liveFrames(b *bench) ([]row, error) {
 		return nil, err
 	}
 	defer s.close()
-	var rows []row
+	var rows []page.Row
 	for _, payload := range []int{0, 1024, 2048} {
 		frame := newFrame(dissect.OpRCWriteOnly, payload, 0)
 		constant, stop, err := constantLive(s, frame)
@@ -45,9 +46,9 @@ func liveFrames(b *bench) ([]row, error) {
 			return nil, err
 		}
 		by := ratios(all[0], all[1], result.rate)
-		rows = append(rows, row{
-			what: fmt.Sprintf("live frames of %d bytes: PSN, VA and ICRC of each, %d QPs", len(frame), qps), ours: millions(all[0]),
-			other: "constant live frames: " + millions(all[1]), ratio: by.String(), goal: "≥ 0.85", met: judge(by.median >= 0.85),
+		rows = append(rows, page.Row{
+			What: fmt.Sprintf("live frames of %d bytes: PSN, VA and ICRC of each, %d QPs", len(frame), qps), Ours: millions(all[0]),
+			Other: "constant live frames: " + millions(all[1]), Ratio: by.String(), Goal: "≥ 0.85", Met: page.Judge(by.median >= 0.85),
 		})
 		if payload == 0 {
 			continue
@@ -56,9 +57,9 @@ func liveFrames(b *bench) ([]row, error) {
 			return nil, err
 		}
 		by = ratios(all[0], all[1], result.rate)
-		rows = append(rows, row{
-			what: fmt.Sprintf("the same live frames of %d bytes", len(frame)), ours: millions(all[0]),
-			other: "constant frames over AF_XDP: " + millions(all[1]), ratio: by.String(), goal: "> 1", met: judge(by.low > 1),
+		rows = append(rows, page.Row{
+			What: fmt.Sprintf("the same live frames of %d bytes", len(frame)), Ours: millions(all[0]),
+			Other: "constant frames over AF_XDP: " + millions(all[1]), Ratio: by.String(), Goal: "> 1", Met: page.Judge(by.low > 1),
 		})
 	}
 	return rows, nil

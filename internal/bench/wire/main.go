@@ -9,50 +9,20 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
-	"runtime/pprof"
-	"strings"
 	"syscall"
+
+	"github.com/rocescope/rocescope/internal/bench/page"
 )
-
-// row is a line of the table.
-type row struct {
-	what  string
-	ours  string
-	other string // what it is compared with
-	ratio string
-	goal  string // "" = for information
-	met   verdict
-}
-
-type verdict int
-
-const (
-	noGoal verdict = iota
-	met
-	missed
-	notMeasured
-)
-
-func (v verdict) String() string { return [...]string{"–", "yes", "**no**", "not measured"}[v] }
-
-func judge(ok bool) verdict {
-	if ok {
-		return met
-	}
-	return missed
-}
 
 // parts are the benchmarks, in the order of the table.
 var parts = []struct {
 	name string
-	run  func(*bench) ([]row, error)
+	run  func(*bench) ([]page.Row, error)
 }{
 	{"xdp", overXDP},
 	{"live", liveFrames},
@@ -117,57 +87,13 @@ func run(out, only, profile string, rounds int) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if profile != "" {
-		f, err := os.Create(profile)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
-	}
 	b := &bench{dir: dir, rounds: rounds}
 	if err := b.compile(); err != nil {
 		return err
 	}
-	var rows []row
+	var all []page.Part
 	for _, p := range parts {
-		if only != "" && !strings.Contains(","+only+",", ","+p.name+",") {
-			continue
-		}
-		got, err := p.run(b)
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-		for _, r := range got {
-			fmt.Fprintf(os.Stderr, "%-80s %-24s %-44s %-24s %-10s %v\n", r.what, r.ours, r.other, r.ratio, r.goal, r.met)
-		}
-		rows = append(rows, got...)
-		runtime.GC()
+		all = append(all, page.Part{Name: p.name, Run: func() ([]page.Row, error) { return p.run(b) }})
 	}
-	text := page(rows)
-	if out == "" {
-		_, err = os.Stdout.Write(text)
-		return err
-	}
-	return os.WriteFile(out, text, 0o644)
-}
-
-// page is docs/performance-wire.md.
-func page(rows []row) []byte {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Performance on the wire\n\nWritten by `make bench-wire`; change internal/bench/wire, not the page.\n\n%s\n\n", machine())
-	b.WriteString(method)
-	b.WriteString("\n| measured | rocescope | compared with | ratio, median [quartiles] | goal | met |\n|---|---|---|---|---|---|\n")
-	for _, r := range rows {
-		goal := r.goal
-		if goal == "" {
-			goal = "–"
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %v |\n", r.what, r.ours, r.other, r.ratio, goal, r.met)
-	}
-	b.WriteString(reading)
-	return b.Bytes()
+	return whole.Write(page.Options{Out: out, Only: only, Profile: profile}, all)
 }

@@ -4,10 +4,8 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -124,33 +122,4 @@ func nanoseconds(r []result) string {
 // mallocs is how many allocations each packet took, in the round that took most.
 func mallocs(r []result) float64 {
 	return slices.Max(each(r, func(r result) float64 { return float64(r.mallocs) / float64(r.arrived) }))
-}
-
-// machine says what all this ran on, as far as it matters.
-func machine() string {
-	cpu, kind := runtime.GOARCH, ""
-	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(info)) {
-			if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "model name" {
-				cpu = strings.TrimSpace(v)
-				break
-			}
-		}
-		if strings.Contains(string(info), " hypervisor") {
-			kind = ", a virtual machine"
-		}
-	}
-	var u unix.Utsname
-	kernel := "Linux"
-	if unix.Uname(&u) == nil {
-		// The release without what its builder added to the version.
-		release, _, _ := strings.Cut(unix.ByteSliceToString(u.Release[:]), "-")
-		kernel += " " + release
-	}
-	load := ""
-	if avg, err := os.ReadFile("/proc/loadavg"); err == nil {
-		first, _, _ := strings.Cut(string(avg), " ")
-		load = fmt.Sprintf(" The load was %s at the end; 1 is what this takes by itself.", first)
-	}
-	return fmt.Sprintf("Measured on %s/%s, %d processors (%s)%s, %s, with %s.%s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), cpu, kind, kernel, runtime.Version(), load)
 }

@@ -2,6 +2,14 @@
 
 package main
 
+import "github.com/rocescope/rocescope/internal/bench/page"
+
+// whole is docs/performance-wire.md.
+var whole = page.Page{
+	Title: "Performance on the wire", Command: "make bench-wire", Source: "internal/bench/wire", Method: method, Ours: "rocescope",
+	Ratio: "ratio, median [quartiles]", Reading: reading,
+}
+
 // method stands above the table.
 const method = `Machines are noisy, so every time is processor time of the loop alone (getrusage before and after, all threads of the
 process, the kernel's work within it), never the wall's: M/CPU-s is a million packets for each second of one whole core. On a

@@ -11,6 +11,7 @@ import (
 	"github.com/rocescope/rocescope/inject/fault"
 	"github.com/rocescope/rocescope/inject/port"
 	"github.com/rocescope/rocescope/inject/stream"
+	"github.com/rocescope/rocescope/internal/bench/page"
 )
 
 // qps is how many queue pairs all unique traffic goes to.
@@ -101,7 +102,7 @@ func injected(arrived func() (uint64, error), operation string, size, mtu int) c
 }
 
 // overXDP compares unique frames over AF_XDP with constant ones of the same length.
-func overXDP(b *bench) ([]row, error) {
+func overXDP(b *bench) ([]page.Row, error) {
 	closer, err := pair(4200)
 	if err != nil {
 		return nil, err
@@ -112,7 +113,7 @@ func overXDP(b *bench) ([]row, error) {
 		return nil, err
 	}
 	defer s.close()
-	var rows []row
+	var rows []page.Row
 	for _, c := range []struct {
 		what, operation string
 		opcode          dissect.Opcode
@@ -134,19 +135,19 @@ func overXDP(b *bench) ([]row, error) {
 		what := fmt.Sprintf("`inject` over AF_XDP, %s: PSN, VA and ICRC of each, %d QPs, frames of %d bytes", c.what, qps, len(frame))
 		compare := func(with string, other []result) {
 			by := ratios(all[0], other, result.rate)
-			rows = append(rows, row{
-				what: what, ours: millions(all[0]), other: with + ": " + millions(other),
-				ratio: by.String(), goal: "≥ 0.95", met: judge(by.median >= 0.95),
+			rows = append(rows, page.Row{
+				What: what, Ours: millions(all[0]), Other: with + ": " + millions(other),
+				Ratio: by.String(), Goal: "≥ 0.95", Met: page.Judge(by.median >= 0.95),
 			})
 		}
 		compare("constant frames, a loop in Go", all[1])
 		if b.txonly != "" {
 			compare("constant frames, a loop in C", all[2])
 		} else {
-			rows = append(rows, row{what: what, other: "constant frames, a loop in C: there is no C compiler", goal: "≥ 0.95", met: notMeasured})
+			rows = append(rows, page.Row{What: what, Other: "constant frames, a loop in C: there is no C compiler", Goal: "≥ 0.95", Met: page.NotMeasured})
 		}
 		most := mallocs(all[0])
-		rows = append(rows, row{what: "allocations per packet, at most, of the same", ours: fmt.Sprintf("%.5f", most), goal: "0", met: judge(most < 0.01)})
+		rows = append(rows, page.Row{What: "allocations per packet, at most, of the same", Ours: fmt.Sprintf("%.5f", most), Goal: "0", Met: page.Judge(most < 0.01)})
 	}
 	return rows, nil
 }
