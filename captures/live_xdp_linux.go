@@ -18,7 +18,11 @@ import (
 )
 
 const (
-	xdpChunk = 4096
+	// A frame lies in a chunk: in the smaller ones if none can be longer, for the fewer pages there are, the more of them the
+	// caches hold.
+	xdpChunk      = 4096
+	xdpSmallChunk = 2048
+
 	xdpLeast = 2048    // descriptors of a ring; 16384 of them last a while on a busy machine
 	xdpMost  = 1 << 18 //
 
@@ -134,6 +138,7 @@ func openXDP(o *LiveOptions) (_ *xdpSource, err error) {
 	if !dev.up {
 		return nil, liveError(dev.name, "", ErrInterfaceDown, nil)
 	}
+	allowPriority()
 	if s.bell, err = newWakeup(); err != nil {
 		return nil, liveError(dev.name, "make an event", nil, err)
 	}
@@ -174,15 +179,20 @@ func openXDP(o *LiveOptions) (_ *xdpSource, err error) {
 func (s *xdpSource) open(queue, queues int) error {
 	size := max(1, s.o.Ring/queues/xdpChunk)
 	size = min(max(1<<(bits.Len(uint(size))-1), xdpLeast), xdpMost)
-	umem, err := xsk.NewUMEM(xsk.UMEMOptions{Chunks: size, ChunkSize: xdpChunk})
+	const tags = 14 + 2*tagLength
+	longest := s.dev.mtu + tags
+	chunk := xdpSmallChunk
+	if longest > xsk.RxFrameSize(chunk) {
+		chunk = xdpChunk
+	}
+	umem, err := xsk.NewUMEM(xsk.UMEMOptions{Chunks: size, ChunkSize: chunk})
 	if err != nil {
 		return err
 	}
 	q := newXDPQueue(umem, size, s.o.SnapLen)
 	s.queues = append(s.queues, q)
 	o := xsk.Options{Interface: s.dev.name, Queue: queue, UMEM: umem, RX: size}
-	const tags = 14 + 2*tagLength
-	o.MultiBuffer = s.dev.mtu+tags > umem.RxFrameSize() && xsk.HaveMultiBuffer() == nil
+	o.MultiBuffer = longest > umem.RxFrameSize() && xsk.HaveMultiBuffer() == nil
 	if q.sock, err = xsk.Open(o); err != nil {
 		return err
 	}

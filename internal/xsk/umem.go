@@ -78,7 +78,10 @@ func (u *UMEM) Chunks() int { return u.options.Chunks }
 
 // RxFrameSize is how much of a frame fits into one chunk when the kernel copies it there: of a longer frame, that much comes
 // in each chunk but the last.
-func (u *UMEM) RxFrameSize() int { return int(u.chunk-u.headroom) - xdpHeadroom }
+func (u *UMEM) RxFrameSize() int { return RxFrameSize(int(u.chunk)) - int(u.headroom) }
+
+// RxFrameSize is the same of a chunk of a size, without further headroom.
+func RxFrameSize(chunk int) int { return chunk - xdpHeadroom }
 
 // TxDataOffset is where in a chunk the earliest frame to send may begin: behind the metadata area, if there is one.
 func (u *UMEM) TxDataOffset() int {

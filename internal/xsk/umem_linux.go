@@ -3,6 +3,7 @@ package xsk
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,7 +18,7 @@ func NewUMEM(options UMEMOptions) (*UMEM, error) {
 		return nil, err
 	}
 	size := options.Chunks * options.ChunkSize
-	flags := unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
+	flags := unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	what := fmt.Sprintf("map %d KiB", size>>10)
 	if options.HugePages {
 		size = (size + hugePage - 1) &^ (hugePage - 1)
@@ -34,6 +35,14 @@ func NewUMEM(options UMEMOptions) (*UMEM, error) {
 			e.Hint = fmt.Sprintf("reserve them: sysctl vm.nr_hugepages=%d", size/hugePage)
 		}
 		return nil, e
+	}
+	if !options.HugePages && size >= hugePage {
+		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // where the kernel gives some: frames lie all over the memory, at a TLB miss each
+	}
+	if unix.Madvise(mem, unix.MADV_POPULATE_WRITE) != nil { // Linux 5.14
+		for i := 0; i < size; i += os.Getpagesize() {
+			mem[i] = 0
+		}
 	}
 	return newUMEM(mem, options), nil
 }
