@@ -40,7 +40,6 @@ type xdpQueue struct {
 	quit       chan struct{} // nobody gives batches back any more
 	done       chan struct{} // the thread has ended; nil where there is none
 
-	touched  byte // by touch, to no end
 	received atomic.Uint64
 	// The reader's:
 	cur       *xdpBatch // being handed out
@@ -193,7 +192,6 @@ func (q *xdpQueue) take() *xdpBatch {
 // now.
 func (q *xdpQueue) fill(b *xdpBatch, packets []xsk.Packet) {
 	now := time.Now().UnixNano()
-	q.touch(packets)
 	b.frames, b.arena, b.slots = b.frames[:len(packets)], b.arena[:0], 0
 	for i, p := range packets {
 		data := q.sock.Bytes(p)
@@ -209,19 +207,6 @@ func (q *xdpQueue) fill(b *xdpBatch, packets []xsk.Packet) {
 		}
 	}
 	q.received.Add(uint64(len(packets)))
-}
-
-// touch reads the headers of packets: the cache misses of many at a time, not one after the other when each is decoded.
-func (q *xdpQueue) touch(packets []xsk.Packet) {
-	const line, headers = 64, 2
-	sum := byte(0)
-	for _, p := range packets {
-		data := q.sock.Bytes(p)
-		for at := 0; at < min(headers*line, len(data)); at += line {
-			sum += data[at]
-		}
-	}
-	q.touched += sum
 }
 
 // open says whether there is a frame.
