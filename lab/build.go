@@ -26,6 +26,9 @@ type Image struct {
 func (i *Image) kernelFile() string { return filepath.Join(i.Folder, "vmlinuz") }
 func (i *Image) initrdFile() string { return filepath.Join(i.Folder, "initrd") }
 
+// Scratch is a folder for files that last as long as the namespace that Enter makes.
+func (i *Image) Scratch() string { return filepath.Join(i.Folder, "scratch") }
+
 // CacheFolder is where guests are kept: rocescope/lab in the user's cache folder.
 func CacheFolder() (string, error) {
 	base, err := os.UserCacheDir()

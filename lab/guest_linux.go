@@ -62,7 +62,7 @@ type Guest struct {
 
 // Boot starts the guest and waits until its agent is there. The caller is in the namespace that Enter makes.
 func Boot(image *Image) (*Guest, error) {
-	folder, err := os.MkdirTemp("", "rocescope-lab-")
+	folder, err := os.MkdirTemp(image.Scratch(), "guest-")
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,10 @@ const inside = "ROCESCOPE_LAB_INSIDE"
 func Enter(build func() (*Image, error)) (*Image, error) {
 	if folder := os.Getenv(inside); folder != "" {
 		image, err := open(folder)
-		return image, errors.Join(err, enterSys())
+		if err != nil {
+			return nil, err
+		}
+		return image, enterMounts(image)
 	}
 	if os.Geteuid() != 0 {
 		return nil, errors.New("the laboratory makes a network namespace and a tap, for which it must be root")
@@ -66,13 +69,20 @@ func again(image *Image) error {
 	return nil
 }
 
-// enterSys gives the namespace its own view of /sys, where interfaces are looked up, and its loopback.
-func enterSys() error {
+// enterMounts gives the namespace its own view of /sys, where interfaces are looked up, a place for files that ends with it,
+// and its loopback.
+func enterMounts(image *Image) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("keeping the laboratory's mounts to itself: %w", err)
 	}
 	if err := unix.Mount("sysfs", "/sys", "sysfs", 0, ""); err != nil {
 		return fmt.Errorf("/sys of the laboratory's namespace: %w", err)
+	}
+	if err := os.MkdirAll(image.Scratch(), 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", image.Scratch(), "tmpfs", 0, ""); err != nil {
+		return fmt.Errorf("a place for the laboratory's files: %w", err)
 	}
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {

@@ -30,7 +30,7 @@ func Open(image *lab.Image, rocescope string) (*Lab, error) {
 		return nil, fmt.Errorf("%w: make build makes it", err)
 	}
 	l := &Lab{Image: image, rocescope: path}
-	if l.folder, err = os.MkdirTemp("", "rocescope-interop-"); err != nil {
+	if l.folder, err = os.MkdirTemp(image.Scratch(), "rows-"); err != nil {
 		return nil, err
 	}
 	if l.Guest, err = lab.Boot(image); err != nil {

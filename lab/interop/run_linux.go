@@ -23,11 +23,21 @@ func (l *Lab) Run(row *Row, keep string) Result {
 		r.Failed = err.Error()
 		if keep != "" {
 			r.Capture = filepath.Join(keep, row.fileName())
-			_ = os.Rename(file, r.Capture)
+			if err := copyFile(r.Capture, file); err != nil {
+				r.Failed += "\nits capture cannot be kept: " + err.Error()
+			}
 		}
 	}
 	r.Seconds = time.Since(began).Seconds()
 	return r
+}
+
+func copyFile(to, from string) error {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, data, 0o644)
 }
 
 func (r *Row) fileName() string {
