@@ -141,7 +141,7 @@ func TestManyOpenMessages(t *testing.T) {
 	}
 	s := look(x.Frames())
 	want(t, s, "messages", len(s.messages), maxOpen+500)
-	if n := len(s.tracker.open); n > maxOpen+500 {
+	if n := len(s.tracker.open); n > maxUnheard+500 {
 		t.Errorf("%d records of open messages", n)
 	}
 	for i := range s.messages {

@@ -358,12 +358,21 @@ func (t *Tracker) datagram(c *conn, d Direction, p *dissect.Packet, m *Mark) {
 	h.lastReq = p.Time
 }
 
-// maxOpen bounds the messages of one requester that wait for an answer: where
-// answers never come, as in a one-way capture, the oldest is given up.
-const maxOpen = 4096
+// maxOpen bounds the messages of one requester that wait for an answer: beyond
+// it the oldest is given up. maxUnheard is for a responder that has not said
+// anything yet, and may not be in the capture at all.
+const (
+	maxOpen    = 4096
+	maxUnheard = 512
+)
 
 func (t *Tracker) boundOpen(c *conn, d Direction) {
-	if h := &c.half[d]; int(h.openCount) > maxOpen {
+	h := &c.half[d]
+	limit := maxOpen
+	if h.flags&halfResponses == 0 {
+		limit = maxUnheard
+	}
+	if int(h.openCount) > limit {
 		t.settleMessage(c, d, 0, h.head, StatusOpen, false)
 	}
 }
