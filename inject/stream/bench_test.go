@@ -166,11 +166,11 @@ func BenchmarkPatch(b *testing.B) {
 	room := make([]byte, 2048)
 	t.write(room)
 	b.Run("patch", func(b *testing.B) {
-		v, m := q.msg.values, memo{}
+		v, m := q.msg.values, memo{key: t.key(&q.values)}
 		for b.Loop() {
 			v[valPSN]++
 			v[valVALo] += 1024
-			t.patch(room, &q.values, w.keys[t.id], &v, &m)
+			t.patch(room, &q.values, &v, &m)
 		}
 	})
 	b.Run("whole ICRC", func(b *testing.B) {

@@ -69,7 +69,7 @@ func (s *Stream) Messages() (port.Messages, error) {
 			}
 			room := make([]byte, max(t.length(), leastRoom))
 			t.write(room)
-			t.patch(room, &q.values, t.key(&q.values), &v, &memo{})
+			t.patch(room, &q.values, &v, &memo{key: t.key(&q.values)})
 			to.Frames = append(to.Frames, room[:t.length()])
 		}
 		out.QPs = append(out.QPs, to)

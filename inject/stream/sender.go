@@ -29,13 +29,13 @@ type sender struct {
 	qps    []*qp
 	active []*qp
 	cur    int
-	keys   []uint32 // ICRC keys of each QP's templates, one QP's behind the other's; nil if they would be too many
-	orders *orders  // nil where nobody looks at answers
-	marker *marker  // nil where the port does not ask what frames are
+	memos  []memo  // of each QP's templates, one QP's behind the other's; nil if they would be too many
+	memo   memo    // of the frame, if so
+	orders *orders // nil where nobody looks at answers
+	marker *marker // nil where the port does not ask what frames are
 
 	rooms  [][]byte
 	slots  *slots
-	memos  []memo // by template
 	taken  []uint32
 	out    []port.Out
 	marks  []mark
@@ -70,8 +70,8 @@ type published struct {
 }
 
 const (
-	// mostKeys is how many ICRC keys are kept: 16 MiB.
-	mostKeys = 4 << 20
+	// mostMemos is how many are kept: 16 MiB.
+	mostMemos = 1 << 20
 	// What is sent as fast as can be is handed over so many at a time; fewer where the time of a burst is that of its packets, of
 	// which answers tell the latency.
 	burstUnseen, burstTimed = 512, 64
@@ -84,7 +84,7 @@ func newSender(s *Stream, p port.Port, qps []*qp, share float64) *sender {
 	templates := len(s.plan.templates)
 	w := &sender{
 		stream: s, plan: s.plan, port: p, qps: qps, limit: c.Count, looking: s.looking, interleave: c.Interleave, window: uint64(c.Window),
-		byOp: make([]tally, len(c.Mix)), sent: make([]uint64, templates), resent: make([]uint64, templates), memos: make([]memo, templates),
+		byOp: make([]tally, len(c.Mix)), sent: make([]uint64, templates), resent: make([]uint64, templates),
 	}
 	w.marker = newMarker(p, len(qps))
 	if w.limit == 0 {
@@ -113,23 +113,20 @@ func newSender(s *Stream, p port.Port, qps []*qp, share float64) *sender {
 	w.out = make([]port.Out, 0, w.burst)
 	w.marks = make([]mark, 0, w.burst)
 	w.touch = make([]*qp, 0, w.burst)
-	if s.plan.keyed() {
-		w.keys = make([]uint32, 0, len(qps)*templates)
+	if n := len(qps) * templates; n <= mostMemos {
+		w.memos = make([]memo, 0, n)
 	}
 	for i, q := range qps {
 		q.number = uint32(i)
-		if w.keys != nil {
+		if w.memos != nil {
 			for _, t := range s.plan.templates {
-				w.keys = append(w.keys, t.key(&q.values))
+				w.memos = append(w.memos, memo{key: t.key(&q.values)})
 			}
 		}
 		w.activate(q)
 	}
 	return w
 }
-
-// keyed reports whether the ICRC keys of all templates and QPs are worth their memory.
-func (p *plan) keyed() bool { return len(p.templates)*len(p.qps) <= mostKeys }
 
 func (w *sender) activate(q *qp) {
 	if !q.active {
@@ -292,13 +289,13 @@ func (w *sender) frame(q *qp) port.Out {
 		}
 	}
 	m.values[valPSN] = uint32(m.psn.Add(q.packet))
-	key := uint32(0)
-	if w.keys != nil {
-		key = w.keys[int(q.number)*len(w.sent)+t.id]
+	memory := &w.memo
+	if w.memos != nil {
+		memory = &w.memos[int(q.number)*len(w.sent)+t.id]
 	} else {
-		key = t.key(&q.values)
+		*memory = memo{key: t.key(&q.values)}
 	}
-	t.patch(w.rooms[slot], &q.values, key, &m.values, &w.memos[t.id])
+	t.patch(w.rooms[slot], &q.values, &m.values, memory)
 
 	if w.marker != nil {
 		w.marker.note(q, int(q.number))

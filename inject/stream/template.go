@@ -89,11 +89,12 @@ const (
 // leastRoom is how much room a template's frames need at least, with the longest headers in front: two VLAN tags and IPv6.
 const leastRoom = 14 + 8 + 40 + reach
 
-// memo is what seldom changes from frame to frame of a template, the upper half of the address and the upper byte of the PSN,
-// and what they make of the ICRC.
+// memo is what is the same in most frames of a QP and template, and what it makes of the ICRC: the QP's values, the upper byte
+// of the PSN, the upper six bytes of the address.
 type memo struct {
-	upper uint64
-	delta uint32
+	upper uint64 // of PSN and address; 0 = not known
+	key   uint32 // of the QP's values
+	icrc  uint32 // of all of them
 }
 
 // templateKey tells templates apart.
@@ -208,41 +209,44 @@ func (t *template) write(room []byte) {
 	clear(room[n:t.icrc])
 }
 
-// patch writes what a packet differs in into a frame of this template: the QP's words, the message's, and the ICRC, for which
-// key is that of the QP. room is leastRoom or longer; m is the sender's memo of the template.
-func (t *template) patch(room []byte, q *qpValues, key uint32, v *values, m *memo) {
+// patch writes what a packet differs in into a frame of this template: the QP's words, the message's, and the ICRC. room is
+// leastRoom or longer; m is the memo of QP and template.
+func (t *template) patch(room []byte, q *qpValues, v *values, m *memo) {
 	h := (*[reach]byte)(room[t.udp:])
 	binary.BigEndian.PutUint32(h[atPorts:], q[qpPorts])
 	binary.BigEndian.PutUint32(h[atDestQP:], q[qpDestQP]|t.becn)
 	psn := v[valPSN]
 	binary.BigEndian.PutUint32(h[atPSN:], psn|t.ack)
-	upper := uint64(psn >> 16)
+	icrc, upper := t.psn.Delta16(uint16(psn)), known|uint64(psn>>16)
 	if t.hasVA {
 		hi, lo := v[valVAHi], v[valVALo]
 		binary.BigEndian.PutUint64(h[atVA:], uint64(hi)<<32|uint64(lo))
 		binary.BigEndian.PutUint32(h[atRKey:], q[qpRKey])
-		upper |= uint64(hi) << 8
-		key ^= t.vaLo.Delta(lo)
+		icrc ^= t.vaLo.Delta16(uint16(lo))
+		upper |= uint64(hi)<<24 | uint64(lo>>16)<<8
 	}
 	if upper != m.upper {
 		t.remember(m, upper)
 	}
-	key ^= m.delta ^ t.psn.Delta16(uint16(psn))
+	icrc ^= m.icrc
 	for i := range t.otherQP {
 		w := &t.otherQP[i]
 		binary.BigEndian.PutUint32(room[w.At():], q[w.value])
 	}
 	for i := range t.otherMsg {
 		w := &t.otherMsg[i]
-		key ^= w.Put(room, v[w.value%numValues])
+		icrc ^= w.Put(room, v[w.value%numValues])
 	}
-	binary.LittleEndian.PutUint32(room[t.icrc:], key)
+	binary.LittleEndian.PutUint32(room[t.icrc:], icrc)
 }
 
-// remember computes the memo anew.
+// known marks a memo's upper parts as filled in.
+const known = 1 << 63
+
+// remember computes the memo anew for other upper parts.
 func (t *template) remember(m *memo, upper uint64) {
-	*m = memo{upper, t.psn.Delta(uint32(upper&0xFF) << 16)}
+	m.upper, m.icrc = upper, m.key^t.psn.Delta(uint32(upper&0xFF)<<16)
 	if t.hasVA {
-		m.delta ^= t.vaHi.Delta(uint32(upper >> 8))
+		m.icrc ^= t.vaHi.Delta(uint32(upper>>24)) ^ t.vaLo.Delta(uint32(upper>>8&0xFFFF)<<16)
 	}
 }

@@ -83,7 +83,7 @@ func patching(b *bench) ([]page.Row, error) {
 	}, nil
 }
 
-// patcher patches as inject/stream does: what the upper halves make of the ICRC is kept while they stay the same.
+// patcher patches as inject/stream does: what the upper parts make of the ICRC is kept while they stay the same.
 type patcher struct {
 	psn, high, low dissect.ICRCWord
 	zero           uint32 // the ICRC with zeros in all of them
@@ -94,11 +94,11 @@ type patcher struct {
 
 // patch writes AckReq and PSN, address and ICRC.
 func (s *patcher) patch(frame []byte, psn uint32, va uint64) {
-	if upper := va>>32<<16 | uint64(psn>>16); upper != s.upper || s.kept == 0 {
-		s.upper, s.kept = upper, s.zero^s.psn.Delta(psn&^0xFFFF)^s.high.Delta(uint32(va>>32))
+	if upper := va>>16<<16 | uint64(psn>>16); upper != s.upper || s.kept == 0 {
+		s.upper, s.kept = upper, s.zero^s.psn.Delta(psn&^0xFFFF)^s.high.Delta(uint32(va>>32))^s.low.Delta(uint32(va)&^0xFFFF)
 	}
 	h := (*[12]byte)(frame[s.psn.At():]) // the address follows
 	binary.BigEndian.PutUint32(h[:], psn)
 	binary.BigEndian.PutUint64(h[4:], va)
-	binary.LittleEndian.PutUint32(frame[s.icrc:], s.kept^s.psn.Delta16(uint16(psn))^s.low.Delta(uint32(va)))
+	binary.LittleEndian.PutUint32(frame[s.icrc:], s.kept^s.psn.Delta16(uint16(psn))^s.low.Delta16(uint16(va)))
 }
