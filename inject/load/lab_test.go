@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,14 +31,14 @@ type wire struct {
 
 // tap keeps frames of both directions.
 type tap struct {
-	off    bool
+	off    atomic.Bool
 	mu     sync.Mutex
 	frames []testkit.Frame
 }
 
 func (w *wire) Receive(in []port.In) (int, error) {
 	n, err := w.Memory.Receive(in)
-	if w.tap.off {
+	if w.tap.off.Load() {
 		return n, err
 	}
 	kept := 0

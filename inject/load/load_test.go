@@ -252,8 +252,9 @@ func TestManyQPs(t *testing.T) {
 
 // TestNoAllocations: the work of both sides allocates nothing for a message.
 func TestNoAllocations(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	l := newLab(t, 0, Serving{}, nil)
-	l.tap.off = true
+	l.tap.off.Store(true)
 	for _, op := range []rnic.Op{rnic.OpWrite, rnic.OpSend, rnic.OpRead, rnic.OpFetchAdd} {
 		few := testing.AllocsPerRun(1, func() { l.messages(op, 10) })
 		many := testing.AllocsPerRun(1, func() { l.messages(op, 3010) })

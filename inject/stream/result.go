@@ -218,7 +218,7 @@ type Progress struct {
 
 // Progress tells it.
 func (s *Stream) Progress() Progress {
-	p := Progress{Elapsed: time.Duration(s.plan.config.Clock.Now() - s.start)}
+	p := Progress{Elapsed: time.Duration(s.plan.config.Clock.Now() - s.start.Load())}
 	for _, w := range s.senders {
 		p.Messages += w.published.messages.Load()
 		p.Packets += w.published.packets.Load()

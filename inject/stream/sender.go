@@ -93,7 +93,7 @@ func newSender(s *Stream, p port.Port, qps []*qp, share float64) *sender {
 	if w.left = c.Packets; w.left == 0 {
 		w.left = 1<<64 - 1
 	}
-	w.pacer = newPacer(Rate{c.Rate.Packets * share, c.Rate.Bits * share}, s.start)
+	w.pacer = newPacer(Rate{c.Rate.Packets * share, c.Rate.Bits * share}, s.start.Load())
 	most := burstUnseen
 	if s.looking {
 		most = burstTimed

@@ -19,8 +19,8 @@ type Stream struct {
 	senders []*sender
 	ports   []port.Port
 	answers *answers
-	looking bool // answers are received
-	start   int64
+	looking bool         // answers are received
+	start   atomic.Int64 // asked for by Progress, too
 	until   int64
 
 	halt  atomic.Bool  // sending is over
@@ -105,7 +105,7 @@ func (s *Stream) Prepare(ports []port.Port) error {
 		}
 	}
 	s.looking = len(receiving) > 0
-	s.start = c.Clock.Now()
+	s.start.Store(c.Clock.Now())
 	s.until = 1<<63 - 1
 	n := len(s.plan.qps)
 	all, states, nothing := make([]qp, n), make([]shared, n), &shape{}
@@ -167,9 +167,10 @@ func (s *Stream) Run(ctx context.Context, ports []port.Port) (*Result, error) {
 		}
 	}
 	c := &s.plan.config
-	s.start = c.Clock.Now()
+	start := c.Clock.Now()
+	s.start.Store(start)
 	if c.Duration > 0 {
-		s.until = s.start + int64(c.Duration)
+		s.until = start + int64(c.Duration)
 	}
 	stop := context.AfterFunc(ctx, func() { s.halt.Store(true) })
 	defer stop()
@@ -179,7 +180,7 @@ func (s *Stream) Run(ctx context.Context, ports []port.Port) (*Result, error) {
 		looking.Go(s.answers.run)
 	}
 	for _, w := range s.senders {
-		w.pacer.start = s.start
+		w.pacer.start = start
 		sending.Go(func() {
 			runtime.LockOSThread() // a thread for each queue
 			defer runtime.UnlockOSThread()
@@ -190,7 +191,7 @@ func (s *Stream) Run(ctx context.Context, ports []port.Port) (*Result, error) {
 	}
 	sending.Wait()
 	for _, w := range s.senders {
-		s.took = max(s.took, time.Duration(w.last-s.start))
+		s.took = max(s.took, time.Duration(w.last-start))
 	}
 	s.await(ctx)
 	s.over.Store(true)
