@@ -132,6 +132,21 @@ func TestDatagramsOfAHandshake(t *testing.T) {
 	}
 }
 
+// TestLateAnswer: a responder of whose host something was heard may be late.
+func TestLateAnswer(t *testing.T) {
+	x := testkit.NewExchange(testkit.ExchangeOptions{})
+	x.Connect()
+	var last *testkit.Message
+	for range 2 * maxUnheard {
+		last = x.A.Write(10)
+	}
+	x.B.Ack(last.Last, 2*maxUnheard)
+	w := look(x.Frames()).only(t).Streams[AToB].Messages[OpWrite]
+	if w.Count != 2*maxUnheard || w.Completed != w.Count {
+		t.Errorf("%+v", w)
+	}
+}
+
 // TestManyOpenMessages: where answers never come, the oldest messages are given
 // up, not kept.
 func TestManyOpenMessages(t *testing.T) {

@@ -359,8 +359,8 @@ func (t *Tracker) datagram(c *conn, d Direction, p *dissect.Packet, m *Mark) {
 }
 
 // maxOpen bounds the messages of one requester that wait for an answer: beyond
-// it the oldest is given up. maxUnheard is for a responder that has not said
-// anything yet, and may not be in the capture at all.
+// it the oldest is given up. maxUnheard is for those whose answers cannot come,
+// for the capture has nothing of their direction.
 const (
 	maxOpen    = 4096
 	maxUnheard = 512
@@ -368,11 +368,8 @@ const (
 
 func (t *Tracker) boundOpen(c *conn, d Direction) {
 	h := &c.half[d]
-	limit := maxOpen
-	if h.flags&halfResponses == 0 {
-		limit = maxUnheard
+	if h.openCount <= maxUnheard || h.openCount <= maxOpen && (h.flags&halfResponses != 0 || t.heard(c, d.Reverse())) {
+		return
 	}
-	if int(h.openCount) > limit {
-		t.settleMessage(c, d, 0, h.head, StatusOpen, false)
-	}
+	t.settleMessage(c, d, 0, h.head, StatusOpen, false)
 }

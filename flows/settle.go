@@ -84,6 +84,13 @@ func (t *Tracker) hear(p *dissect.Packet) {
 	}
 }
 
+// heard reports whether the capture has a packet that goes in a connection's
+// direction, of whatever connection.
+func (t *Tracker) heard(c *conn, d Direction) bool {
+	_, ok := t.ways[way{c.end[d].addr, c.end[d.Reverse()].addr}]
+	return ok
+}
+
 // stray notes that a host sent an answer to a request that its connection
 // never made: it may belong to a stream without partner.
 func (t *Tracker) stray(p *dissect.Packet) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -25,37 +24,19 @@ func (c *counted) add(frames []captures.Frame) {
 
 // statusLine says once a second how a capture is going.
 type statusLine struct {
-	s        *session
-	terminal bool
-	drawn    bool
-	at       time.Time
-	packets  uint64
-	bytes    uint64
+	line
+	s       *session
+	at      time.Time
+	packets uint64
+	bytes   uint64
 }
 
 func newStatusLine(s *session) *statusLine {
-	return &statusLine{s: s, terminal: isTerminal(s.a.stderr), at: s.began}
+	return &statusLine{line: s.a.newLine(), s: s, at: s.began}
 }
 
-// print writes the line; on a terminal over the one before.
-func (l *statusLine) print() {
-	now := time.Now()
-	text := l.text(now)
-	if l.terminal {
-		io.WriteString(l.s.a.stderr, "\r\x1b[K"+text)
-		l.drawn = true
-		return
-	}
-	io.WriteString(l.s.a.stderr, text+"\n")
-}
-
-// clear takes the line away.
-func (l *statusLine) clear() {
-	if l.drawn {
-		io.WriteString(l.s.a.stderr, "\r\x1b[K")
-		l.drawn = false
-	}
-}
+// print writes the line as it is now.
+func (l *statusLine) print() { l.show(l.text(time.Now())) }
 
 func (l *statusLine) text(now time.Time) string {
 	s := l.s

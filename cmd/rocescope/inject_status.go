@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/rocescope/rocescope/inject/stream"
@@ -11,33 +10,16 @@ import (
 
 // injectStatus says once a second how a stream is going.
 type injectStatus struct {
-	i        *injection
-	terminal bool
-	drawn    bool
-	last     stream.Progress
+	line
+	i    *injection
+	last stream.Progress
 }
 
 func newInjectStatus(i *injection) *injectStatus {
-	return &injectStatus{i: i, terminal: isTerminal(i.a.stderr)}
+	return &injectStatus{line: i.a.newLine(), i: i}
 }
 
-func (l *injectStatus) print() {
-	text := l.text(l.i.stream.Progress())
-	if l.terminal {
-		io.WriteString(l.i.a.stderr, "\r\x1b[K"+text)
-		l.drawn = true
-		return
-	}
-	io.WriteString(l.i.a.stderr, text+"\n")
-}
-
-// clear takes the line away.
-func (l *injectStatus) clear() {
-	if l.drawn {
-		io.WriteString(l.i.a.stderr, "\r\x1b[K")
-		l.drawn = false
-	}
-}
+func (l *injectStatus) print() { l.show(l.text(l.i.stream.Progress())) }
 
 // text is the line: what the second before gave.
 func (l *injectStatus) text(p stream.Progress) string {

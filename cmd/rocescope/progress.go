@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -26,21 +25,18 @@ func (a *app) startProgress(position func() (done, total int64)) (stop func()) {
 		defer close(gone)
 		tick := time.NewTicker(progressInterval)
 		defer tick.Stop()
-		begin, drawn := time.Now(), false
+		begin, bar := time.Now(), a.newLine()
 		for {
 			select {
 			case <-quit:
-				if drawn {
-					io.WriteString(a.stderr, "\r\x1b[K")
-				}
+				bar.clear()
 				return
 			case <-tick.C:
 				done, total := position()
 				if max(done, total) < progressFrom {
 					continue
 				}
-				fmt.Fprint(a.stderr, "\r\x1b[K", progressLine(done, total, time.Since(begin)))
-				drawn = true
+				bar.show(progressLine(done, total, time.Since(begin)))
 			}
 		}
 	}()

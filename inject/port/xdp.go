@@ -15,7 +15,7 @@ const (
 	xdpBatch    = 256     // packets taken at a time
 	xdpLeast    = 2048    // descriptors of a ring to receive
 	xdpMost     = 1 << 17 //
-	xdpStubborn = 16      // kicks without effect after which Flush gives up for now
+	xdpStubborn = 16      // kicks in a row without effect after which Flush returns, with frames left
 	xdpRest     = 10 * time.Microsecond
 	xdpDrain    = 100 * time.Millisecond
 )

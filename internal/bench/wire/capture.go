@@ -90,8 +90,8 @@ func capturingCost(b *bench) ([]page.Row, error) {
 		{"UC WRITEs of 1024 bytes", ucWriteOnly, 1024},
 		{"RC WRITEs of 1024 bytes that nobody acknowledges", dissect.OpRCWriteOnly, 1024},
 	} {
-		all, err := inTurn(min(b.rounds, 9), 400_000, dropped(c.opcode, c.payload), captured(c.opcode, c.payload, false),
-			captured(c.opcode, c.payload, true), received(c.opcode, c.payload))
+		all, err := inTurn(min(b.rounds, 9), 400_000, dropped(c.opcode, c.payload), lossless(captured(c.opcode, c.payload, false)),
+			lossless(captured(c.opcode, c.payload, true)), lossless(received(c.opcode, c.payload)))
 		if err != nil {
 			return nil, err
 		}
@@ -130,6 +130,22 @@ func dropped(opcode dissect.Opcode, payload int) contestant {
 	}
 }
 
+// errLost says that a receiver did not get all frames.
+var errLost = errors.New("frames were lost")
+
+// lossless repeats what lost frames, which costs less and would flatter: a busy machine may keep a receiver away for longer
+// than its ring lasts.
+func lossless(c contestant) contestant {
+	return func(packets int) (r result, err error) {
+		for range 5 {
+			if r, err = c(packets); !errors.Is(err, errLost) {
+				break
+			}
+		}
+		return r, err
+	}
+}
+
 // captured has the capture receive them.
 func captured(opcode dissect.Opcode, payload int, track bool) contestant {
 	return func(packets int) (r result, err error) {
@@ -145,7 +161,7 @@ func captured(opcode dissect.Opcode, payload int, track bool) contestant {
 		case closing != nil:
 			return r, closing
 		case lost > 0 || r.arrived != uint64(packets):
-			return r, fmt.Errorf("of %d frames %d arrived and %d were lost", packets, r.arrived, lost)
+			return r, fmt.Errorf("%w: of %d frames %d arrived and %d did not", errLost, packets, r.arrived, lost)
 		}
 		return r, nil
 	}
@@ -178,12 +194,13 @@ func received(opcode dissect.Opcode, payload int) contestant {
 			return r, err
 		}
 		var seen, sum atomic.Uint64
+		var over atomic.Bool
 		done := make(chan error)
 		go func() {
 			batch := make([]xsk.Packet, 512)
-			for n := 1; seen.Load() < uint64(warmUp+packets); {
+			for n := 1; !over.Load(); {
 				if n == 0 {
-					if _, err := rx.Wait(time.Second); err != nil {
+					if _, err := rx.Wait(100 * time.Millisecond); err != nil {
 						done <- err
 						return
 					}
@@ -200,6 +217,7 @@ func received(opcode dissect.Opcode, payload int) contestant {
 			done <- nil
 		}()
 		r, err = inPieces(opcode, payload, packets, func() (uint64, error) { return seen.Load(), nil })
+		over.Store(true)
 		return r, errors.Join(err, <-done)
 	}
 }
@@ -242,7 +260,7 @@ func await(arrived func() (uint64, error), want uint64) error {
 		case err != nil || n >= want:
 			return err
 		case time.Now().After(end):
-			return fmt.Errorf("%d of %d frames arrived", n, want)
+			return fmt.Errorf("%w: %d of %d arrived", errLost, n, want)
 		}
 	}
 }
