@@ -176,6 +176,9 @@ func (t *summary) severities() map[string]uint64 {
 	return n
 }
 
+// Verdict is the document in a few words: how many findings of each severity, or that nothing wrong was found.
+func (d *Document) Verdict() string { return (&summary{d: d}).verdict() }
+
 func (t *summary) verdict() string {
 	n := t.severities()
 	var parts []string

@@ -7,7 +7,20 @@ import (
 
 // unchecked says what this text does not vouch for, and why.
 func (t *summary) unchecked() {
+	lines := t.d.Limits()
+	if len(lines) == 0 {
+		return
+	}
+	t.section("Not checked")
+	for _, line := range lines {
+		t.paragraph("  - ", line, plain)
+	}
+}
+
+// Limits are what the document does not vouch for, and why: a line each.
+func (d *Document) Limits() []string {
 	var lines []string
+	t := &summary{d: d}
 	c, icrc := &t.d.Capture, &t.d.ICRC
 	if icrc.Off {
 		lines = append(lines, "ICRCs: checking was switched off")
@@ -45,13 +58,7 @@ func (t *summary) unchecked() {
 	for _, e := range c.Errors {
 		lines = append(lines, "the rest of an input: "+e)
 	}
-	if len(lines) == 0 {
-		return
-	}
-	t.section("Not checked")
-	for _, line := range lines {
-		t.paragraph("  - ", line, plain)
-	}
+	return lines
 }
 
 // ids names the connections that a condition holds for: "connections 1, 4 and 7", "12 connections".
@@ -76,7 +83,20 @@ func (t *summary) ids(holds func(*Connection) bool) string {
 
 // hints say why there may be less to see than the user expects.
 func (t *summary) hints() {
+	hints := t.d.Hints()
+	if len(hints) == 0 {
+		return
+	}
+	t.section("Hint")
+	for _, h := range hints {
+		t.paragraph("  ", h, plain)
+	}
+}
+
+// Hints say why there may be less in the document than the user expects, a sentence or two each.
+func (d *Document) Hints() []string {
 	var hints []string
+	t := &summary{d: d}
 	p := &t.d.Protocols
 	silent := t.ids(func(c *Connection) bool {
 		return (c.EstablishedBy == "cm" || c.EstablishedBy == "socket") && c.AToB.Packets+c.BToA.Packets == 0
@@ -94,11 +114,5 @@ func (t *summary) hints() {
 		hints = append(hints, "There is no RDMA in this capture: RoCE v2 is UDP to port 4791, RoCE v1 is EtherType 0x8915. On a host whose RDMA NIC "+
 			"bypasses the kernel, tcpdump does not see it: capture at a mirror port of the switch, or on the wire.")
 	}
-	if len(hints) == 0 {
-		return
-	}
-	t.section("Hint")
-	for _, h := range hints {
-		t.paragraph("  ", h, plain)
-	}
+	return hints
 }
