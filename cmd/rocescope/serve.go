@@ -27,6 +27,7 @@ type serveOptions struct {
 	region, memory string
 	connections    int
 	json, quiet    bool
+	misbehave      []string
 
 	serving load.Serving
 }
@@ -51,9 +52,14 @@ as the client has them.`,
   sudo rocescope serve -i eth1 -c UD                        for ib_send_bw -c UD, ibv_ud_pingpong
   sudo rocescope serve -i eth1 --program ib_write_lat -s 64 for ib_write_lat -s 64
   sudo rocescope serve -i eth1 --address 10.9.0.77          an address that the kernel does not have
-  sudo rocescope serve -i eth1 --json | jq .`,
+  sudo rocescope serve -i eth1 --json | jq .
+  sudo rocescope serve -i eth1 --misbehave rnr-missing      a device that does it wrong, to test testers with
+  rocescope serve --misbehave list`,
 		Args: arguments(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if slices.Contains(o.misbehave, "list") {
+				return a.listMisbehaviours(o.json)
+			}
 			if err := o.check(); err != nil {
 				return err
 			}
@@ -69,8 +75,10 @@ as the client has them.`,
 	f.StringVar(&o.region, "region", "8M", "`bytes` of memory for a client that does not tell what it needs")
 	f.StringVar(&o.memory, "memory", "1G", "`bytes` of memory for all clients")
 	f.IntVar(&o.connections, "connections", 16000, "how `many` queue pairs there may be")
+	f.StringSliceVar(&o.misbehave, "misbehave", nil, "do wrong what the `name` says, as real devices were seen to; list lists the names")
 	f.BoolVar(&o.json, "json", false, "each event, and the counters of each second, as a line of JSON")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no line each second, only connections and the final table")
+	_ = cmd.RegisterFlagCompletionFunc("misbehave", completeMisbehaviour)
 	_ = cmd.RegisterFlagCompletionFunc("program", cobra.FixedCompletions(answeredPrograms(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -99,6 +107,12 @@ func (o *serveOptions) check() error {
 	case o.count < 1:
 		return errUsage("-n cannot be 0")
 	}
+	for _, name := range o.misbehave {
+		if _, err := rnic.FindMisbehaviour(name); err != nil {
+			return errUsage("--misbehave: %w", err)
+		}
+	}
+	o.host.Device.Misbehave = o.misbehave
 	s := &o.serving
 	s.Rally, s.RallyCount, s.Connections = rally, o.count, o.connections
 	for _, b := range []struct {

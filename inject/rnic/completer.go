@@ -29,7 +29,7 @@ func (q *QP) response(a *arrival) {
 		return
 	}
 	if a.op.Family == dissect.Acknowledge {
-		verdicts[p.Syndrome.Kind()](q, p)
+		q.dev.do.verdicts[p.Syndrome.Kind()](q, p)
 	} else {
 		q.answerArrived(a)
 	}
@@ -111,7 +111,7 @@ func (q *QP) implied(psn dissect.PSN) {
 	}
 	r.wentBack = true
 	q.dev.counters.ImpliedNakSeqErr++
-	q.retry()
+	q.dev.do.retry(q)
 }
 
 // rnr waits as long as the peer wants, and then sends again what it was not ready for.
@@ -153,7 +153,7 @@ func (q *QP) nak(p *dissect.Packet) {
 	case code == dissect.NAKSequence:
 		q.dev.counters.PacketSeqErr++
 		if r.next != r.una { // else it goes back already
-			q.retry()
+			q.dev.do.retry(q)
 		}
 	default:
 		q.failHead(nakStatus[code])

@@ -31,6 +31,8 @@ type Options struct {
 	LineRate    uint64        // bits per second, from which congestion control counts down: 100 Gb/s
 	CNPInterval time.Duration // between congestion notifications of a queue pair, at least: 50 µs
 	CNPTraffic  uint8         // traffic class of congestion notifications; 0 = that of the queue pair
+
+	Misbehave []string // what the device does wrong on purpose, by the names of Misbehaviours
 }
 
 // Limits of a device.
@@ -45,6 +47,7 @@ const (
 // Device is a software RNIC on a port.
 type Device struct {
 	opt   Options
+	do    *behaviour
 	port  port.Port
 	mtu   int
 	gids  []dissect.Addr
@@ -136,7 +139,7 @@ func Open(p port.Port, o Options) (*Device, error) {
 		return nil, fmt.Errorf("rnic: open a device: path MTU %d; this port's frames take 256, 512 … %d", o.MTU, fits)
 	}
 	d := &Device{
-		opt: o, port: p, mtu: o.MTU, clock: o.Clock, nextQPN: o.FirstQPN, nextVA: mrVABase,
+		opt: o, do: &right, port: p, mtu: o.MTU, clock: o.Clock, nextQPN: o.FirstQPN, nextVA: mrVABase,
 		qps: make([]*QP, roundUp(o.MaxQP)), in: make([]port.In, receiveBatch), touching: make([]*QP, 0, receiveBatch),
 		mrs: make([]mrSlot, 1), // no key is 0
 	}
@@ -145,6 +148,9 @@ func Open(p port.Port, o Options) (*Device, error) {
 	}
 	d.rx.dev = d
 	d.out.init(p)
+	if err := d.misbehave(o.Misbehave); err != nil {
+		return nil, fmt.Errorf("rnic: open a device: %w", err)
+	}
 	return d, nil
 }
 

@@ -64,15 +64,19 @@ func (q *QP) executeAtomic(a *arrival) stage {
 	s.packets = 1
 	s.orig = binary.NativeEndian.Uint64(at)
 	s.ask(p.PSN, 1)
-	value := s.orig + p.Swap
-	if a.op.Family == dissect.CompareSwap {
-		if s.orig != p.Compare {
-			return complete
-		}
-		value = p.Swap
-	}
-	binary.NativeEndian.PutUint64(at, value)
+	binary.NativeEndian.PutUint64(at, atomicResult(a, s.orig))
 	return complete
+}
+
+// atomicResult is what an atomic makes of a value.
+func atomicResult(a *arrival, value uint64) uint64 {
+	switch {
+	case a.op.Family == dissect.FetchAdd:
+		return value + a.p.Swap
+	case value == a.p.Compare:
+		return a.p.Swap
+	}
+	return value
 }
 
 // remember takes the oldest place of the ring for a READ or atomic.

@@ -292,9 +292,15 @@ func (q *QP) enter(from, to State) {
 	case to == RTR && from == INIT:
 		q.rsp.begin(q)
 		q.setState(RTR)
+		if q.dev.do.started != nil {
+			q.dev.do.started(q)
+		}
 	case to == RTS && from == RTR:
 		q.req.begin(q)
 		q.setState(RTS)
+		if q.dev.do.started != nil {
+			q.dev.do.started(q)
+		}
 	case to == SQD && from == RTS:
 		q.setState(SQD)
 		q.req.draining = true

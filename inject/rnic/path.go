@@ -144,6 +144,9 @@ func (d *Device) finish(p *path, room []byte, op *dissect.OpInfo, n int, ipid *u
 	crc := d.icrc.Sum(room[p.network:end], layer, int(p.bth-p.network))
 	t := room[end:whole]
 	t[0], t[1], t[2], t[3] = byte(crc), byte(crc>>8), byte(crc>>16), byte(crc>>24)
+	if d.do.spoil != nil {
+		return d.do.spoil(room[:whole])
+	}
 	return whole
 }
 

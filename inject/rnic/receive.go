@@ -17,21 +17,39 @@ type arrival struct {
 
 // checks are what every RoCE v2 packet must pass, in this order (IBA 9.6.1; the fault catalogue's order of checks). The first that
 // fails drops it without an answer.
-var checks = [...]struct {
+var checks = [numChecks]check{
+	linkCheck:    {(*arrival).linkIsOurs, DropLink},
+	networkCheck: {(*arrival).networkIsGood, DropNetwork},
+	lengthCheck:  {(*arrival).lengthIsGood, DropLength},
+	versionCheck: {(*arrival).versionIsGood, DropTVer},
+	qpnCheck:     {(*arrival).qpExists, DropQPN},
+	serviceCheck: {(*arrival).serviceFits, DropService},
+	addressCheck: {(*arrival).addressesFit, DropAddress},
+	pkeyCheck:    {(*arrival).pkeyFits, DropPKey},
+	qkeyCheck:    {(*arrival).qkeyFits, DropQKey},
+	icrcCheck:    {(*arrival).icrcIsRight, DropICRC},
+}
+
+// check is a thing to look at, and why a packet is dropped that does not pass.
+type check struct {
 	pass func(a *arrival) bool
 	why  Drop
-}{
-	{(*arrival).linkIsOurs, DropLink},
-	{(*arrival).networkIsGood, DropNetwork},
-	{(*arrival).lengthIsGood, DropLength},
-	{(*arrival).versionIsGood, DropTVer},
-	{(*arrival).qpExists, DropQPN},
-	{(*arrival).serviceFits, DropService},
-	{(*arrival).addressesFit, DropAddress},
-	{(*arrival).pkeyFits, DropPKey},
-	{(*arrival).qkeyFits, DropQKey},
-	{(*arrival).icrcIsRight, DropICRC},
 }
+
+// The checks.
+const (
+	linkCheck = iota
+	networkCheck
+	lengthCheck
+	versionCheck
+	qpnCheck
+	serviceCheck
+	addressCheck
+	pkeyCheck
+	qkeyCheck
+	icrcCheck
+	numChecks
+)
 
 // receive deals with the frame at an index of the batch.
 func (d *Device) receive(index int) {
@@ -45,9 +63,10 @@ func (d *Device) receive(index int) {
 		return
 	}
 	a.op = a.p.Op()
-	for i := range checks {
-		if !checks[i].pass(a) {
-			d.counters.drop(checks[i].why)
+	do := d.do
+	for i := range do.checks {
+		if !do.checks[i].pass(a) {
+			d.counters.drop(do.checks[i].why)
 			return
 		}
 	}
@@ -64,7 +83,7 @@ func (d *Device) receive(index int) {
 	if a.p.ECN() == congestionExperienced && a.op.Transport != dissect.CNP {
 		a.q.marked(a)
 	}
-	destinations[a.op.Role](a)
+	do.destinations[a.op.Role](a)
 }
 
 // congestionExperienced is the ECN code point CE.

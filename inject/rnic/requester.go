@@ -351,7 +351,7 @@ func (q *QP) timeout() {
 	}
 	if r.deadline != 0 && r.deadline <= now && requests[q.State()] {
 		q.dev.counters.LocalAckTimeoutErr++
-		q.retry()
+		q.dev.do.retry(q)
 	}
 	if q.rate.held && q.rate.next <= now {
 		q.rate.held = false

@@ -84,7 +84,10 @@ const (
 	done
 )
 
-var stages = [...]func(q *QP, a *arrival) stage{
+// action is what is done in a stage.
+type action func(q *QP, a *arrival) stage
+
+var stages = [done]action{
 	checkPSN:       (*QP).checkPSN,
 	checkSequence:  (*QP).checkSequence,
 	checkOperation: (*QP).checkOperation,
@@ -113,7 +116,7 @@ func (q *QP) respond(a *arrival) {
 		s = q.datagram(a)
 	}
 	for s != done {
-		s = stages[s](q, a)
+		s = q.dev.do.stages[s](q, a)
 	}
 }
 
