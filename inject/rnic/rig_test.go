@@ -33,7 +33,7 @@ const (
 )
 
 // newRig makes a queue pair in RTS whose peer is the test. change may be nil.
-func newRig(t testing.TB, typ dissect.Transport, change func(*QPInit, *Attr)) *rig {
+func newRig(t testing.TB, typ dissect.Transport, change func(*QPInit, *Attr), misbehave ...string) *rig {
 	t.Helper()
 	r := &rig{t: t, now: start}
 	near, far := port.Pair(port.MemoryOptions{Slots: 64, MaxFrame: 4096 + maxOverhead, Clock: func() int64 { return r.now }})
@@ -41,7 +41,7 @@ func newRig(t testing.TB, typ dissect.Transport, change func(*QPInit, *Attr)) *r
 	mac, peerMAC := [6]byte{2, 0, 0, 0, 0, 1}, [6]byte{2, 0, 0, 0, 0, 2}
 	own, peer := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 	var err error
-	r.dev, err = Open(near, Options{MAC: mac, Addrs: []netip.Addr{own}, Clock: func() int64 { return r.now }})
+	r.dev, err = Open(near, Options{MAC: mac, Addrs: []netip.Addr{own}, Clock: func() int64 { return r.now }, Misbehave: misbehave})
 	must(t, err)
 	r.dev.OnEvent(func(e Event) { r.events = append(r.events, e.Type) })
 	r.pd = r.dev.AllocPD()
