@@ -52,6 +52,7 @@ trip, as in perftest.`,
   sudo rocescope bench atomic 10.9.0.2 -q 8 -n 10000
   sudo rocescope bench write 10.9.0.2 --lat -s 64
   sudo rocescope bench write 10.9.0.2 -a --json
+  sudo rocescope bench write 10.9.0.2 --verify --fault 'drop probability=1%'
   sudo rocescope bench write 10.9.0.2 --perftest            ib_write_bw at the other end
   sudo rocescope bench send 10.9.0.2 --perftest --lat       ib_send_lat
   sudo rocescope bench send 10.9.0.2 --pingpong -s 4096     ibv_rc_pingpong
@@ -82,13 +83,14 @@ trip, as in perftest.`,
 	f.BoolVar(&o.imm, "imm", false, "with immediate data (write, send)")
 	f.StringVarP(&o.atomic, "atomic_type", "A", "FETCH_AND_ADD", "`which` atomic: FETCH_AND_ADD or CMP_AND_SWAP")
 	f.BoolVar(&o.verify, "verify", false, "check the data of every message at the other end")
-	f.Uint64Var(&o.seed, "seed", 0, "`number` that the pattern comes from (default: random)")
+	f.Uint64Var(&o.seed, "seed", 0, "`number` that the pattern, and all that is random in faults, comes from (default: random)")
 	f.BoolVarP(&o.cm, "cm", "R", false, "connect by CM (rdma_cm)")
 	f.BoolVar(&o.perftest, "perftest", false, "the peer is a program of perftest")
 	f.BoolVar(&o.pingpong, "pingpong", false, "the peer is ibv_rc_pingpong, ibv_uc_pingpong or ibv_ud_pingpong")
 	f.StringArrayVar(&o.hand, "hand", nil, "the peer's `numbers`: qpn=0x11,psn=0,rkey=0x1234,va=0x7f0000000000; once for each queue pair")
 	f.IntVar(&o.window, "window", 0, "at most so many `packets` of a queue pair without acknowledgement (default 256)")
 	f.BoolVar(&o.paced, "paced", false, "heed congestion notifications (DCQCN)")
+	o.faults.add(f)
 	f.BoolVar(&o.json, "json", false, "the result as JSON")
 	_ = cmd.RegisterFlagCompletionFunc("atomic_type", cobra.FixedCompletions([]string{"FETCH_AND_ADD", "CMP_AND_SWAP"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -118,7 +120,7 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 	if !o.json {
 		fmt.Fprintf(a.stderr, "%s to %v from %s\n", o.describe(), o.to, where(h))
 	}
-	out := newBenchPrinter(a, o)
+	out := newBenchPrinter(a, o, h)
 	var failed error
 	for _, size := range o.sizes() {
 		plan := o.plan

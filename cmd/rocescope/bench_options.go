@@ -38,6 +38,7 @@ type benchOptions struct {
 	verify    bool
 	seed      uint64
 	json      bool
+	faults    faultOptions
 	window    int
 	paced     bool
 	given     func(string) bool
@@ -78,6 +79,10 @@ func (o *benchOptions) check() error {
 	}
 	if p.Seed == 0 {
 		p.Seed = rand.Uint64()
+	}
+	var err error
+	if o.host.Rules, err = o.faults.read(p.Seed, o.given("seed")); err != nil {
+		return err
 	}
 	switch o.operation {
 	case "write":

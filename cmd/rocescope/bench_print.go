@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/rocescope/rocescope/inject/load"
+	"github.com/rocescope/rocescope/inject/peer"
 	"github.com/rocescope/rocescope/internal/report"
 )
 
@@ -19,12 +20,15 @@ import (
 type benchPrinter struct {
 	a       *app
 	o       *benchOptions
+	h       *peer.Host
 	results []*load.Result
 	wrong   uint64
 	first   string
 }
 
-func newBenchPrinter(a *app, o *benchOptions) *benchPrinter { return &benchPrinter{a: a, o: o} }
+func newBenchPrinter(a *app, o *benchOptions, h *peer.Host) *benchPrinter {
+	return &benchPrinter{a: a, o: o, h: h}
+}
 
 const (
 	benchRule   = "---------------------------------------------------------------------------------------"
@@ -69,7 +73,13 @@ func (p *benchPrinter) end(failed error) error {
 	if p.o.json {
 		return p.document(failed)
 	}
+	counts, full := p.h.Faults()
+	lines := faultLines(counts, faultWays)
+	if full > 0 {
+		lines += fmt.Sprintf("%14s  packets met no fate, because too many were held\n", report.Count(full))
+	}
 	if len(p.results) == 0 {
+		fmt.Fprint(p.a.stdout, lines)
 		return nil
 	}
 	out := p.a.stdout
@@ -81,6 +91,7 @@ func (p *benchPrinter) end(failed error) error {
 			nsText(h.ValueAtQuantile(50)), nsText(h.ValueAtQuantile(90)), nsText(h.ValueAtQuantile(99)), nsText(h.ValueAtQuantile(99.9)), nsText(h.ValueAtQuantile(99.99)), nsText(h.Max()))
 	}
 	fmt.Fprintln(out, "sent again: "+p.resent())
+	fmt.Fprint(out, lines)
 	_, err := fmt.Fprintln(out, "verdict: "+p.verdict(failed))
 	return err
 }
@@ -172,6 +183,8 @@ type benchDocument struct {
 	Interface string        `json:"interface"`
 	Latency   bool          `json:"latency_test"`
 	Results   []benchResult `json:"results"`
+	Faults    []faultCount  `json:"faults,omitempty"`
+	Seed      uint64        `json:"seed,omitempty"`
 	Verdict   string        `json:"verdict"`
 	Error     string        `json:"error,omitempty"`
 }
@@ -203,6 +216,9 @@ func (p *benchPrinter) document(failed error) error {
 	}
 	if len(p.results) > 0 {
 		d.Verdict = p.verdict(failed)
+	}
+	if counts, _ := p.h.Faults(); counts != nil {
+		d.Faults, d.Seed = faultCounts(counts), p.o.plan.Seed
 	}
 	if failed != nil {
 		d.Error = failed.Error()

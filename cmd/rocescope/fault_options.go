@@ -69,6 +69,9 @@ func faultCounts(counts []fault.Count) (all []faultCount) {
 	return all
 }
 
+// faultWays are the ways of packets at one port, for people.
+var faultWays = [2]string{"sent", "received"}
+
 // faultLines are what the rules did, for people.
 func faultLines(counts []fault.Count, ways [2]string) string {
 	var b strings.Builder

@@ -118,6 +118,8 @@ func openHost(o peer.Options) (*peer.Host, error) {
 func peerError(err error, iface string) error {
 	plain := &prefixError{err, "port: "}
 	switch {
+	case errors.Is(err, peer.ErrRules):
+		return errUsage("%w", plain)
 	case errors.Is(err, route.ErrNoInterface):
 		return errUnavailable("%w; %s", plain, suggestInterface(iface))
 	case errors.Is(err, port.ErrPrivilege):

@@ -28,6 +28,9 @@ type serveOptions struct {
 	connections    int
 	json, quiet    bool
 	misbehave      []string
+	faults         faultOptions
+	seed           uint64
+	seeded         bool
 
 	serving load.Serving
 }
@@ -54,12 +57,14 @@ as the client has them.`,
   sudo rocescope serve -i eth1 --address 10.9.0.77          an address that the kernel does not have
   sudo rocescope serve -i eth1 --json | jq .
   sudo rocescope serve -i eth1 --misbehave rnr-missing      a device that does it wrong, to test testers with
-  rocescope serve --misbehave list`,
+  rocescope serve --misbehave list
+  sudo rocescope serve -i eth1 --fault 'drop nth=3 when bth.opcode == RC_ACKNOWLEDGE'`,
 		Args: arguments(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if slices.Contains(o.misbehave, "list") {
 				return a.listMisbehaviours(o.json)
 			}
+			o.seeded = cmd.Flags().Changed("seed")
 			if err := o.check(); err != nil {
 				return err
 			}
@@ -76,6 +81,8 @@ as the client has them.`,
 	f.StringVar(&o.memory, "memory", "1G", "`bytes` of memory for all clients")
 	f.IntVar(&o.connections, "connections", 16000, "how `many` queue pairs there may be")
 	f.StringSliceVar(&o.misbehave, "misbehave", nil, "do wrong what the `name` says, as real devices were seen to; list lists the names")
+	o.faults.add(f)
+	f.Uint64Var(&o.seed, "seed", 1, "`number` that all that is random in faults comes from")
 	f.BoolVar(&o.json, "json", false, "each event, and the counters of each second, as a line of JSON")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no line each second, only connections and the final table")
 	_ = cmd.RegisterFlagCompletionFunc("misbehave", completeMisbehaviour)
@@ -113,6 +120,10 @@ func (o *serveOptions) check() error {
 		}
 	}
 	o.host.Device.Misbehave = o.misbehave
+	var err error
+	if o.host.Rules, err = o.faults.read(o.seed, o.seeded); err != nil {
+		return err
+	}
 	s := &o.serving
 	s.Rally, s.RallyCount, s.Connections = rally, o.count, o.connections
 	for _, b := range []struct {

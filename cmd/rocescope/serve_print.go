@@ -21,6 +21,7 @@ type servePrinter struct {
 	o      *serveOptions
 	began  time.Time
 	last   servedCounters
+	hits   uint64        // packets that rules struck until last
 	missed atomic.Uint64 // events that found no room
 }
 
@@ -43,6 +44,7 @@ type serveLine struct {
 	Seconds float64           `json:"seconds,omitempty"`
 	Totals  *load.Totals      `json:"totals,omitempty"`
 	Counted map[string]uint64 `json:"counters,omitempty"`
+	Faults  []faultCount      `json:"faults,omitempty"`
 }
 
 // serveQP is a queue pair of a line; numbers as people know them.
@@ -175,14 +177,31 @@ func jsonOf(e *load.Happening) serveLine {
 func (p *servePrinter) second(h *peer.Host) {
 	now := countersOf(h)
 	d := now.minus(p.last)
+	faults := p.struck(h)
 	if d.Port.Received+d.Port.Sent > 0 && !p.o.quiet {
 		if p.o.json {
-			p.line(serveLine{Event: "second", Counted: d.table()})
+			counts, _ := h.Faults()
+			p.line(serveLine{Event: "second", Counted: d.table(), Faults: faultCounts(counts)})
 		} else {
-			p.text("%s", rates(now, p.last))
+			p.text("%s%s", rates(now, p.last), faults)
 		}
 	}
 	p.last = now
+}
+
+// struck says how many packets the rules struck in the last second.
+func (p *servePrinter) struck(h *peer.Host) string {
+	counts, _ := h.Faults()
+	all := uint64(0)
+	for _, c := range counts {
+		all += c.Struck
+	}
+	n := all - p.hits
+	p.hits = all
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("  %s struck by rules", report.Plural(n, "packet"))
 }
 
 // final is the last table.
@@ -192,8 +211,9 @@ func (p *servePrinter) final(h *peer.Host, r *load.Responder) {
 		t = r.Totals // the host has ended: nobody else looks at it
 	}
 	now := countersOf(h)
+	counts, full := h.Faults()
 	if p.o.json {
-		p.line(serveLine{Event: "end", Seconds: time.Since(p.began).Seconds(), Totals: &t, Counted: now.table()})
+		p.line(serveLine{Event: "end", Seconds: time.Since(p.began).Seconds(), Totals: &t, Counted: now.table(), Faults: faultCounts(counts)})
 		return
 	}
 	var b strings.Builder
@@ -214,6 +234,8 @@ func (p *servePrinter) final(h *peer.Host, r *load.Responder) {
 	for _, c := range now.notable() {
 		row(c.n, c.what)
 	}
+	b.WriteString(faultLines(counts, faultWays))
+	row(full, "packets met no fate, because too many were held")
 	row(p.missed.Load(), "events that were too many to be shown")
 	p.a.stdout.Write([]byte(b.String())) // its first error sticks
 	for _, told := range port.Trouble(h.Port()) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rocescope/rocescope/inject/connect"
+	"github.com/rocescope/rocescope/inject/fault"
 	"github.com/rocescope/rocescope/inject/port"
 	"github.com/rocescope/rocescope/inject/rnic"
 )
@@ -27,6 +28,7 @@ type Options struct {
 
 	Device   rnic.Options     // of the device; MAC, Addrs and Clock are set here
 	CM       connect.CMConfig // limits and times of CM; Send and Event are set here
+	Rules    *fault.Set       // what happens to the host's packets, out and in; nil = nothing
 	Patience time.Duration    // for each word of a conversation, and for who is asked for his MAC; 0 = 10 s
 
 	// Event is told of the device's asynchronous events, by the host's thread.
@@ -37,6 +39,7 @@ type Options struct {
 type Host struct {
 	o        Options
 	port     port.Port
+	faults   *fault.Port
 	dev      *rnic.Device
 	cm       *connect.CM
 	answers  connect.Host
@@ -63,8 +66,16 @@ type Host struct {
 func New(p port.Port, o Options) (*Host, error) { return newHost(p, o, false) }
 
 func newHost(p port.Port, o Options, kernel bool) (*Host, error) {
+	var faults *fault.Port
+	if o.Rules != nil {
+		var err error
+		if faults, err = fault.Wrap(p, o.Rules); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrRules, err)
+		}
+		p = faults
+	}
 	h := &Host{
-		o: o, port: p, kernel: kernel, clock: port.Clock(p), answers: connect.Host{MAC: o.MAC, Addrs: o.Addrs},
+		o: o, port: p, faults: faults, kernel: kernel, clock: port.Clock(p), answers: connect.Host{MAC: o.MAC, Addrs: o.Addrs},
 		asked: map[netip.Addr][]chan answer{}, conns: map[connect.ConnID]*cmConn{},
 		calls: make(chan call, 64), done: make(chan struct{}),
 	}
@@ -118,6 +129,17 @@ func (h *Host) Device() *rnic.Device { return h.dev }
 
 // Port is what the port says of itself.
 func (h *Host) Port() (port.Info, port.Stats) { return h.port.Info(), h.port.Stats() }
+
+// ErrRules: the port cannot apply the rules that it was given.
+var ErrRules = errors.New("these rules cannot be applied")
+
+// Faults are what the rules did so far, and how many packets met no fate because too many were held.
+func (h *Host) Faults() (counts []fault.Count, full uint64) {
+	if h.faults == nil {
+		return nil, 0
+	}
+	return h.faults.Counts(), h.faults.Full()
+}
 
 // Addrs are the host's addresses.
 func (h *Host) Addrs() []netip.Addr { return h.dev.Addrs() }
