@@ -25,6 +25,7 @@ type analyzeOptions struct {
 	messages bool
 	failOn   failOn
 	noICRC   bool
+	workers  int
 	count    uint64 // -c
 	top      uint
 	verbose  bool
@@ -34,6 +35,7 @@ type analyzeOptions struct {
 	speed    linkSpeed
 	cnpDSCP  uint8
 	counters counterOptions
+	html     string
 }
 
 // defaultTop is how many connections and findings the text shows. A person reads no more; --json has all.
@@ -68,6 +70,7 @@ one whose reading is interrupted by Ctrl-C.`,
   rocescope analyze trace.pcapng --messages            one line for each work request
   rocescope analyze trace.pcapng -Y 'ip.addr == 10.0.0.7 and flow.retransmission'
   rocescope analyze --json run-*.pcap | jq '.findings[] | .summary'
+  rocescope analyze trace.pcapng --html report.html    a page with plots, for a browser
   rocescope analyze nightly.pcapng --fail-on warning   exit code 3 if there is one
   ssh host tcpdump -U -w - udp port 4791 | rocescope analyze -
   rocescope analyze -i eth1 -a duration:10               what is on the wire now, as root
@@ -87,6 +90,7 @@ one whose reading is interrupted by Ctrl-C.`,
 	f.StringVarP(&o.filter, "filter", "Y", "", "only what has packets that this display `filter` selects")
 	f.BoolVar(&o.json, "json", false, "the analysis as one JSON document (rocescope.analysis/1)")
 	f.BoolVar(&o.messages, "messages", false, "a line for each work request as it ends; with --json an object each (rocescope.message/1)")
+	f.StringVar(&o.html, "html", "", "a report to hand on, with plots and ladder diagrams, into this `file`; reads the capture twice")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "notes in full, and of each queue pair its states, queues and settings")
 	f.StringSliceVar(&o.qps, "qp", nil, "only the connections of the queue pair with this `number` (20, 0x14), with what -v shows")
 	f.BoolVar(&o.series, "series", false, "how each connection went over time")
@@ -94,6 +98,7 @@ one whose reading is interrupted by Ctrl-C.`,
 	f.Var(&o.speed, "link-speed", "of paused links, for how long a pause lasts: 25G, 100G, 400G; 100G if not given")
 	f.Uint8Var(&o.cnpDSCP, "cnp-dscp", 0, "the `DSCP` that CNPs should have: one with another is a finding")
 	f.Var(&o.failOn, "fail-on", "exit code 3 if there is a finding at least as grave: note, warning or error")
+	f.IntVar(&o.workers, "workers", 1, "goroutines that share the work on a file: less time where cores share a cache, more processor time everywhere")
 	f.BoolVar(&o.noICRC, "no-icrc", false, "do not check invariant CRCs: faster, but damaged packets pass for good ones")
 	f.Uint64VarP(&o.count, "count", "c", 0, "stop after reading `n` packets")
 	f.UintVar(&o.top, "top", defaultTop, "show at most `n` connections and findings in the text; 0 is all")
@@ -162,7 +167,7 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 	if o.messages && (join != nil || len(qps) > 0) {
 		return errUsage("--messages lists work requests, --qp and --counters are about queue pairs: choose one; -Y selects messages")
 	}
-	eo := engine.Options{CheckICRC: !o.noICRC, Track: true, MaxFrames: o.count, MayBlock: in.stream}
+	eo := engine.Options{Workers: o.workers, CheckICRC: !o.noICRC, Track: true, MaxFrames: o.count, MayBlock: in.stream}
 	eo.Tracker.Series = o.series
 	eo.Tracker.Shadow, eo.Tracker.LinkSpeed, eo.Tracker.ExpectCNPDSCP = o.shadow, uint64(o.speed), o.cnpDSCP
 	var chosen *selection
@@ -178,6 +183,17 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 		chosen = newSelection()
 		eo.Sinks = append(eo.Sinks, chosen)
 		eo.Tracker.Sink.Finding = chosen.finding
+	}
+	var page *pageMaker
+	if o.html != "" {
+		if page, err = newPageMaker(in, o.html); err != nil {
+			return err
+		}
+		defer page.close()
+		eo.Tracker.Series = true
+		if page.spool != nil {
+			eo.Sinks = append(eo.Sinks, page.spool)
+		}
 	}
 	eo.Reopen = func() (captures.Source, error) { return in.open(ctx) }
 	var list *messageSink
@@ -216,6 +232,9 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 	}
 	if werr := a.writeAnalysis(d, list, o); werr != nil {
 		return errors.Join(runError(err), werr)
+	}
+	if page != nil {
+		unmet = append(unmet, page.write(context.WithoutCancel(ctx), a, eo, &got, d)) // what was read is reported, interrupted or not
 	}
 	return errors.Join(runError(err), errors.Join(unmet...), o.failOn.judge(d))
 }

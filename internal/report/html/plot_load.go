@@ -1,0 +1,214 @@
+package html
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/report"
+)
+
+// Charts of a connection's load stand two in a row.
+const (
+	smallWidth  = 530
+	smallHeight = 210
+)
+
+var directionNames = [2]string{"a → b", "b → a"}
+
+func (t *trail) timeAxis(zero int64) axis {
+	return newAxis(kindTime, float64(t.span.first-zero), float64(t.span.last-zero), 0)
+}
+
+// bins is the middle width of a bin, in nanoseconds.
+func (t *trail) bin() float64 { return float64(t.span.width()) / loadBins }
+
+// goodputPlot draws payload over time, and packets sent again as ticks below.
+func (t *trail) goodputPlot(zero int64) *plot {
+	peak, resent, cnps := 0.0, uint64(0), uint64(0)
+	rate := func(l *load) float64 { return float64(l.payload) * 8e9 / max(t.bin(), 1) }
+	for d := range t.load {
+		for i := range t.load[d] {
+			l := &t.load[d][i]
+			peak = max(peak, rate(l))
+			resent += uint64(l.resent)
+			cnps += uint64(l.cnps)
+		}
+	}
+	if peak == 0 {
+		return nil
+	}
+	p := &plot{ID: fmt.Sprintf("goodput-%d", t.conn.ID), Title: "Goodput", About: "New payload, means over " + report.Duration(time.Duration(t.bin())) + "."}
+	c := newChart(p.ID, fmt.Sprintf("Goodput of connection %d, %s at most", t.conn.ID, report.BitRate(peak)), smallWidth, smallHeight, zero,
+		t.timeAxis(zero), newAxis(kindRate, 0, peak*1.06, 0))
+	for d := range t.load {
+		t.bars(c, p, d, rate)
+	}
+	signs := func(sign, name string, count func(*load) uint32) {
+		s := &scatter{span: &t.span, most: loadBins}
+		total := uint64(0)
+		for d := range t.load {
+			for i := range t.load[d] {
+				if n := count(&t.load[d][i]); n > 0 && total <= math.MaxUint32 {
+					total += uint64(n)
+				}
+			}
+		}
+		for i := range loadBins {
+			if n := count(&t.load[0][i]) + count(&t.load[1][i]); n > 0 {
+				s.dots = append(s.dots, dot{t.span.first + int64((float64(i)+0.5)*t.bin()), 0, 0})
+				s.n++
+			}
+		}
+		if total > 0 {
+			c.addSigns(s, sign, name)
+			p.Legend = append(p.Legend, legend{sign, sign, name, report.Count(total)})
+		}
+	}
+	signs("again", "sent again", func(l *load) uint32 { return l.resent })
+	signs("cnp", "CNP", func(l *load) uint32 { return l.cnps })
+	p.SVG = c.finish()
+	return p
+}
+
+// bars draws a value of each bin of a direction.
+func (t *trail) bars(c *chart, p *plot, d int, value func(*load) float64) {
+	var l layer
+	for i := range t.load[d] {
+		if v := value(&t.load[d][i]); v > 0 {
+			from := float64(t.span.first-c.zero) + float64(i)*t.bin()
+			l.bar(c.x.step(from), c.y.step(v), c.x.step(from+t.bin()))
+		}
+	}
+	if l.path.Len() > 0 {
+		class := fmt.Sprintf("dir%d", d)
+		c.add(&l, "bar "+class, directionNames[d])
+		p.Legend = append(p.Legend, legend{Class: class, Text: directionNames[d]})
+	}
+}
+
+// inFlightPlot draws the most bytes under way; nil where nothing was kept of it.
+func (t *trail) inFlightPlot(zero int64) *plot {
+	if t.conn.Detail == nil {
+		return nil
+	}
+	series := &t.conn.Detail.Series
+	// The tracker's points may be much shorter than a bin of this chart: the highest of them counts.
+	most := [2][]uint64{make([]uint64, loadBins), make([]uint64, loadBins)}
+	peak := uint64(0)
+	width := max(t.bin(), float64(series.Interval))
+	for i := range series.Points {
+		p := &series.Points[i]
+		slot := max(0, min(loadBins-1, int(float64(p.Time-t.span.first)/width)))
+		for d := range p.Streams {
+			most[d][slot] = max(most[d][slot], p.Streams[d].InFlight)
+			peak = max(peak, p.Streams[d].InFlight)
+		}
+	}
+	if peak == 0 {
+		return nil
+	}
+	p := &plot{ID: fmt.Sprintf("inflight-%d", t.conn.ID), Title: "In flight", About: "Most payload sent, or asked for, and not acknowledged."}
+	c := newChart(p.ID, fmt.Sprintf("Bytes in flight on connection %d, %s at most", t.conn.ID, report.Bytes(peak)), smallWidth, smallHeight, zero,
+		t.timeAxis(zero), newAxis(kindBytes, 0, float64(peak)*1.06, 0))
+	for d := range most {
+		var l layer
+		for i, v := range most[d] {
+			if v > 0 {
+				from := float64(t.span.first-zero) + float64(i)*width
+				l.bar(c.x.step(from), c.y.step(float64(v)), c.x.step(min(from+width, c.x.hi)))
+			}
+		}
+		if l.path.Len() > 0 {
+			class := fmt.Sprintf("dir%d", d)
+			c.add(&l, "bar "+class, directionNames[d])
+			p.Legend = append(p.Legend, legend{Class: class, Text: "requests of " + directionNames[d]})
+		}
+	}
+	p.SVG = c.finish()
+	return p
+}
+
+// latencyPlot draws the latencies of messages over the time of their completion, from least to most, and the median.
+func (t *trail) latencyPlot(zero int64) *plot {
+	lo, hi := int64(math.MaxInt64), int64(0)
+	for d := range t.load {
+		for i := range t.load[d] {
+			if s := &t.load[d][i].latency; s.n > 0 {
+				lo, hi = min(lo, s.lo), max(hi, s.hi)
+			}
+		}
+	}
+	if hi == 0 {
+		return nil
+	}
+	p := &plot{
+		ID: fmt.Sprintf("latency-%d", t.conn.ID), Title: "Latency",
+		About: "First packet of a message to its answer, by the time of the answer: shortest to longest, with the median.",
+	}
+	c := newChart(p.ID, fmt.Sprintf("Latency of messages of connection %d, %s to %s", t.conn.ID, report.Duration(time.Duration(lo)), report.Duration(time.Duration(hi))),
+		smallWidth, smallHeight, zero, t.timeAxis(zero), newAxis(kindSpan, math.Floor(math.Log10(float64(lo))), math.Ceil(math.Log10(float64(hi)+1)), 0))
+	for d := range t.load {
+		var span, middle layer
+		for i := range t.load[d] {
+			s := &t.load[d][i].latency
+			if s.n == 0 {
+				continue
+			}
+			x := c.x.step(float64(t.span.first-zero) + (float64(i)+0.5)*t.bin())
+			at := func(ns int64) int64 { return c.y.step(math.Log10(float64(ns))) }
+			span.stroke(x, at(s.lo), at(s.hi))
+			span.from(0, s.n)
+			middle.stroke(x, at(s.median()), at(s.median()))
+		}
+		class := fmt.Sprintf("dir%d", d)
+		c.add(&span, "range "+class, directionNames[d])
+		c.add(&middle, "middle "+class, directionNames[d]+" median")
+		if span.path.Len() > 0 {
+			p.Legend = append(p.Legend, legend{Class: class, Text: "requests of " + directionNames[d]})
+		}
+	}
+	p.SVG = c.finish()
+	return p
+}
+
+// histogramPlot draws how often each latency came.
+func histogramPlot(f *flows.Connection) *plot {
+	most, lo, hi, n := uint64(0), int64(math.MaxInt64), int64(0), uint64(0)
+	end := func(b *flows.LatencyBucket) int64 {
+		if b.To == 0 {
+			return 2 * b.From
+		}
+		return b.To
+	}
+	for d := range f.Streams {
+		for i := range f.Streams[d].Latencies {
+			b := &f.Streams[d].Latencies[i]
+			most, lo, hi = max(most, b.Count), min(lo, max(b.From, 1)), max(hi, end(b))
+			n += b.Count
+		}
+	}
+	if most == 0 {
+		return nil
+	}
+	p := &plot{ID: fmt.Sprintf("histogram-%d", f.ID), Title: "Latency histogram", About: "How many messages took how long."}
+	x := newAxis(kindSpan, math.Floor(math.Log10(float64(lo))*2)/2, math.Ceil(math.Log10(float64(hi))*2)/2, 0)
+	c := newChart(p.ID, fmt.Sprintf("Histogram of latencies of connection %d: %s", f.ID, report.Plural(n, "message")), smallWidth, smallHeight, 0,
+		x, newAxis(kindCount, 0, float64(most)*1.06, 0))
+	for d := range f.Streams {
+		var l layer
+		for i := range f.Streams[d].Latencies {
+			b := &f.Streams[d].Latencies[i]
+			l.bar(c.x.step(math.Log10(float64(max(b.From, 1)))), c.y.step(float64(b.Count)), c.x.step(math.Log10(float64(end(b)))))
+		}
+		class := fmt.Sprintf("dir%d", d)
+		c.add(&l, "bar "+class, directionNames[d])
+		if s := &f.Streams[d].Latency; s.Count > 0 {
+			p.Legend = append(p.Legend, legend{Class: class, Text: fmt.Sprintf("requests of %s: p50 %s, p99 %s, max %s", directionNames[d],
+				report.Duration(time.Duration(s.P50)), report.Duration(time.Duration(s.P99)), report.Duration(time.Duration(s.Max)))})
+		}
+	}
+	p.SVG = c.finish()
+	return p
+}

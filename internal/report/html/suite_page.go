@@ -1,0 +1,90 @@
+package html
+
+import (
+	"fmt"
+	"html/template"
+	"io"
+
+	"github.com/rocescope/rocescope/internal/report"
+)
+
+type suitePage struct {
+	head
+	Cases    []caseView
+	Statuses []statusCount
+}
+
+type statusCount struct {
+	Status Status
+	Count  int
+}
+
+type caseView struct {
+	Case
+	Anchor string
+	Letter string
+	Open   bool
+	Ladder template.HTML
+}
+
+// statuses are the order in which a reader wants cases.
+var statuses = []struct {
+	status Status
+	letter string
+}{{Failed, "✕"}, {Inconclusive, "?"}, {Passed, "✓"}, {Skipped, "–"}}
+
+// Write writes the page.
+func (s *Suite) Write(w io.Writer) error {
+	p := &suitePage{head: head{
+		Parts: []fact{{"Cases", "table"}, {"Verdicts", "cases"}, {"The run", "capture"}},
+		Title: s.Name, Generator: Generator, Version: s.Version, Verdict: s.Verdict, About: s.About, Limits: s.Limits, Grave: "ok",
+	}}
+	for _, f := range s.Facts {
+		p.Facts = append(p.Facts, fact(f))
+	}
+	for _, status := range statuses {
+		n := 0
+		for i := range s.Cases {
+			c := &s.Cases[i]
+			if c.Status != status.status {
+				continue
+			}
+			n++
+			v := caseView{Case: *c, Anchor: fmt.Sprintf("case-%d", i+1), Letter: status.letter, Open: c.Status == Failed && n <= 3}
+			v.Ladder = c.ladder()
+			p.Cases = append(p.Cases, v)
+		}
+		if n > 0 {
+			p.Statuses = append(p.Statuses, statusCount{status.status, n})
+			class := map[Status]string{Failed: "bad", Inconclusive: "warn"}[status.status]
+			p.Tiles = append(p.Tiles, tile{string(status.status), report.Count(uint64(n)), percent(uint64(n), uint64(len(s.Cases))) + " of cases", class})
+		}
+	}
+	for _, f := range s.Tiles {
+		p.Tiles = append(p.Tiles, tile{Name: f.Name, Value: f.Value})
+	}
+	switch {
+	case len(p.Cases) == 0:
+		p.Grave = "none"
+	case p.Statuses[0].Status == Failed:
+		p.Grave = "error"
+	case p.Statuses[0].Status == Inconclusive:
+		p.Grave = "warning"
+	}
+	return execute(w, "suite", p)
+}
+
+func (c *Case) ladder() template.HTML {
+	if len(c.Packets) == 0 {
+		return ""
+	}
+	rungs := make([]rung, len(c.Packets))
+	for i := range c.Packets {
+		p := &c.Packets[i]
+		rungs[i] = rung{at: p.At, right: !p.FromDevice, label: p.Label, note: p.Note, class: p.Class, flag: p.Decides}
+		if p.Frame > 0 {
+			rungs[i].frame = fmt.Sprint(p.Frame)
+		}
+	}
+	return drawLadder("Packets of "+c.ID, c.Left, c.Right, rungs, c.Earlier)
+}
