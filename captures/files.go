@@ -18,6 +18,11 @@ type fileList struct {
 	past  []Interface // of the files behind us
 	err   error
 
+	lends int // see Lend; 0 is 1
+	calls int
+	left  []*reader // files whose frames are lent
+	until []int     // the call at which each of them is closed
+
 	done  atomic.Int64 // bytes of the files behind us
 	live  atomic.Pointer[reader]
 	total int64
@@ -68,6 +73,11 @@ func (l *fileList) ReadBatch(dst []Frame) (int, error) {
 	if l.err != nil {
 		return 0, l.err
 	}
+	l.calls++
+	for len(l.until) > 0 && l.calls >= l.until[0] {
+		l.left[0].Close() // everything was read
+		l.left, l.until = l.left[1:], l.until[1:]
+	}
 	for {
 		if l.cur == nil {
 			if l.next == len(l.paths) {
@@ -79,6 +89,9 @@ func (l *fileList) ReadBatch(dst []Frame) (int, error) {
 			r, err := open(path, &openOptions{})
 			if err != nil {
 				return 0, l.failed(err)
+			}
+			if l.lends > 1 {
+				r.Lend(l.lends)
 			}
 			l.cur, l.base = r, len(l.past)
 			l.live.Store(r)
@@ -120,9 +133,13 @@ func (l *fileList) leave() error {
 	l.past = append(l.past, l.cur.Interfaces()...)
 	l.live.Store(nil)
 	l.done.Add(l.sizes[l.next-1])
-	err := l.cur.Close()
+	cur := l.cur
 	l.cur = nil
-	if err != nil {
+	if l.lends > 1 && l.err == nil {
+		l.left, l.until = append(l.left, cur), append(l.until, l.calls+l.lends-1)
+		return nil
+	}
+	if err := cur.Close(); err != nil {
 		return fmt.Errorf("captures: %w", err)
 	}
 	return nil
@@ -137,6 +154,9 @@ func (l *fileList) Interfaces() []Interface {
 	return all
 }
 
+// Lend implements Lender.
+func (l *fileList) Lend(n int) { l.lends = n }
+
 // Progress implements Progresser.
 func (l *fileList) Progress() (done, total int64) {
 	done = l.done.Load()
@@ -150,8 +170,13 @@ func (l *fileList) Progress() (done, total int64) {
 // Close implements Source.
 func (l *fileList) Close() error {
 	l.next, l.err = len(l.paths), errClosed
-	if l.cur == nil {
-		return nil
+	var errs []error
+	for _, r := range l.left {
+		errs = append(errs, r.Close())
 	}
-	return l.leave()
+	l.left, l.until = nil, nil
+	if l.cur != nil {
+		errs = append(errs, l.leave())
+	}
+	return errors.Join(errs...)
 }

@@ -8,7 +8,7 @@ type Frame struct {
 	// int64 (years 1678 to 2262). It is 0 where HasTime is false.
 	Time int64
 	// Data holds the captured bytes. It is borrowed: it is valid until the next
-	// ReadBatch or Close on the frame's Source, and must not be written to.
+	// ReadBatch (see Lender) or Close on the frame's Source, and must not be written to.
 	// Where the source is memory-mapped, touch it inside Guard.
 	Data []byte
 	// WireLen is the frame's length on the wire as the capture recorded it. It
@@ -76,7 +76,7 @@ type Source interface {
 	// Errors repeat, except a *FileError with Resumable set: call again to go
 	// on behind the damage. An empty dst gets 0, nil.
 	//
-	// The frames of one call stay valid together until the next.
+	// The frames of one call stay valid together until the next; see Lender.
 	ReadBatch(dst []Frame) (n int, err error)
 
 	// Interfaces returns what is known of the interfaces so far. A pcap file
@@ -87,6 +87,15 @@ type Source interface {
 
 	// Close releases the source, and with it the Data of all its frames.
 	Close() error
+}
+
+// Lender is implemented by the sources that Open and OpenFiles return: their
+// frames can be had for longer than to the next ReadBatch, so that several
+// goroutines can be at work on them.
+type Lender interface {
+	// Lend makes the frames of a call of ReadBatch stay valid until the n-th call
+	// behind it, or Close. It is called before the first one; without it, n is 1.
+	Lend(n int)
 }
 
 // Progresser is implemented by the sources that Open and OpenFiles return.

@@ -105,7 +105,9 @@ func (r *reader) ReadBatch(dst []Frame) (int, error) {
 		return 0, r.err
 	case len(dst) == 0:
 		return 0, nil
-	case r.mapped:
+	}
+	r.w.turn()
+	if r.mapped {
 		return r.readGuarded(dst)
 	}
 	return r.read(dst)
@@ -246,6 +248,9 @@ func (r *reader) Interfaces() []Interface {
 	all := r.p.interfaces()
 	return all[:len(all):len(all)]
 }
+
+// Lend implements Lender.
+func (r *reader) Lend(n int) { r.w.lend(n) }
 
 // Progress implements Progresser.
 func (r *reader) Progress() (done, total int64) {

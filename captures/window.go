@@ -6,8 +6,15 @@ type window interface {
 	// fill moves the window consumed bytes on (which may lie behind its end)
 	// and returns at least min bytes from there. With less, it returns what
 	// there is and why: io.EOF, errShrunk, or an error of reading. Slices
-	// returned earlier are invalid afterwards.
+	// returned earlier are invalid afterwards, but for what is lent.
 	fill(consumed int64, min int) ([]byte, error)
+
+	// lend makes what was shown at a turn stay valid until the n-th turn behind
+	// it; 1 before it is called.
+	lend(n int)
+
+	// turn says that what was shown before is lent from now on.
+	turn()
 
 	// size returns the bytes of input there are at this moment, to find that a
 	// mapped file shrank; ok is false where nothing can shrink.

@@ -22,6 +22,11 @@ type mmapWindow struct {
 	cut    bool    // the file was seen to shrink
 	m      mapping // what is mapped
 	span   int     // bytes to map at a time
+
+	lends int       // turns for which a mapping stays behind the one in which it was in use
+	turns int       // so far
+	past  []mapping // lent ones
+	ends  []int     // the turn at which each of them goes
 }
 
 // newMmapWindow refuses files that cannot be mapped; they are read instead.
@@ -71,7 +76,7 @@ func (w *mmapWindow) bytes() []byte {
 
 // slide maps the file from the page that holds the window's start.
 func (w *mmapWindow) slide(need int) error {
-	if err := w.unmap(); err != nil {
+	if err := w.retire(); err != nil {
 		return err
 	}
 	page := int64(os.Getpagesize() - 1)
@@ -93,14 +98,42 @@ func (w *mmapWindow) slide(need int) error {
 	return nil
 }
 
+// retire is done with the mapping, and unmaps it unless it is lent.
+func (w *mmapWindow) retire() error {
+	if w.lends == 0 {
+		return w.unmap()
+	}
+	if w.m.data != nil {
+		w.past, w.ends = append(w.past, w.m), append(w.ends, w.turns+w.lends)
+		w.m = mapping{}
+	}
+	return nil
+}
+
+func (w *mmapWindow) lend(n int) { w.lends = n - 1 }
+
+func (w *mmapWindow) turn() {
+	w.turns++
+	for len(w.ends) > 0 && w.turns >= w.ends[0] {
+		w.past[0].unmap() // an address that is not mapped any more is no reason to stop
+		w.past, w.ends = append(w.past[:0], w.past[1:]...), append(w.ends[:0], w.ends[1:]...)
+	}
+}
+
+// unmap unmaps what is mapped now.
 func (w *mmapWindow) unmap() error {
-	if w.m.data == nil {
+	m := w.m
+	w.m = mapping{}
+	return m.unmap()
+}
+
+// unmap forgets the mapping, if it is one.
+func (m mapping) unmap() error {
+	if m.data == nil {
 		return nil
 	}
-	data := w.m.data
-	mappings.remove(w.m)
-	w.m = mapping{}
-	return os.NewSyscallError("munmap", unix.Munmap(data))
+	mappings.remove(m)
+	return os.NewSyscallError("munmap", unix.Munmap(m.data))
 }
 
 func (w *mmapWindow) size() (int64, bool) {
@@ -111,5 +144,10 @@ func (w *mmapWindow) size() (int64, bool) {
 }
 
 func (w *mmapWindow) close() error {
-	return errors.Join(w.unmap(), w.f.Close())
+	errs := []error{w.unmap()}
+	for _, m := range w.past {
+		errs = append(errs, m.unmap())
+	}
+	w.past, w.ends = nil, nil
+	return errors.Join(append(errs, w.f.Close())...)
 }

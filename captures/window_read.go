@@ -9,6 +9,9 @@ type readWindow struct {
 	lo, hi int
 	err    error // of reading; comes out when the bytes are used up
 	closer func() error
+
+	spare [][]byte // buffers that are lent, the one that comes back first in front
+	lent  bool     // so is buf
 }
 
 func newReadWindow(r io.Reader, closer func() error) *readWindow {
@@ -22,6 +25,7 @@ func (w *readWindow) fill(consumed int64, min int) ([]byte, error) {
 		w.buf = make([]byte, readBuffer)
 	}
 	for consumed > int64(w.hi-w.lo) && w.err == nil {
+		w.buf = w.other()
 		consumed -= int64(w.hi - w.lo)
 		w.lo, w.hi = 0, 0
 		w.read()
@@ -31,8 +35,9 @@ func (w *readWindow) fill(consumed int64, min int) ([]byte, error) {
 	}
 	w.lo += int(consumed)
 	if w.hi-w.lo < min {
-		w.hi = copy(w.buf, w.buf[w.lo:w.hi])
-		w.lo = 0
+		to := w.other()
+		w.hi = copy(to, w.buf[w.lo:w.hi])
+		w.buf, w.lo = to, 0
 	}
 	for w.hi-w.lo < min && w.err == nil {
 		if w.hi == len(w.buf) {
@@ -45,6 +50,25 @@ func (w *readWindow) fill(consumed int64, min int) ([]byte, error) {
 	}
 	return w.buf[w.lo:w.hi], nil
 }
+
+// other is a buffer that nobody looks at any more, with room for what is left.
+func (w *readWindow) other() []byte {
+	if !w.lent {
+		return w.buf
+	}
+	w.lent = false
+	to := w.spare[0]
+	copy(w.spare, w.spare[1:])
+	w.spare[len(w.spare)-1] = w.buf
+	if left := w.hi - w.lo; len(to) < left || to == nil {
+		to = make([]byte, max(readBuffer, len(w.buf)))
+	}
+	return to
+}
+
+func (w *readWindow) lend(n int) { w.spare = make([][]byte, n-1) }
+
+func (w *readWindow) turn() { w.lent = len(w.spare) > 0 }
 
 // read appends one read's worth of bytes.
 func (w *readWindow) read() {

@@ -45,12 +45,15 @@ func (f SinkFunc) Batch(b *Batch) error { return f(b) }
 
 // part is what stage 1 works on at a time, with room for its results.
 type part struct {
-	frames []captures.Frame // borrowed from the source
-	first  uint64           // number of frames[0]
-	prev   int64            // time of the frame before frames[0]
-	n      int              // packets decoded; less than frames only after a fault
-	err    error            // the fault
-	done   chan struct{}    // stage 1 is done
+	room    []captures.Frame
+	frames  []captures.Frame // of room; their bytes are borrowed from the source
+	readErr error            // what the source said instead
+	first   uint64           // number of frames[0]
+	base    int64            // time of the capture's first frame
+	prev    int64            // time of the frame before frames[0]
+	n       int              // packets decoded; less than frames only after a fault
+	err     error            // the fault
+	decoded bool             // stage 1 is done
 
 	packets []dissect.Packet
 	data    [][]byte
@@ -59,13 +62,15 @@ type part struct {
 
 	bytes, captured      uint64
 	truncated, malformed uint64
+	hasTime              bool // at least one frame has
+	earliest, latest     int64
 	links                [8]dissect.LinkType // distinct ones; a part has hardly more than one
 	numLinks             int
 }
 
 func newPart() *part {
 	return &part{
-		done:    make(chan struct{}, 1),
+		room:    make([]captures.Frame, BatchSize),
 		packets: make([]dissect.Packet, BatchSize),
 		data:    make([][]byte, BatchSize),
 		marks:   make([]flows.Mark, BatchSize),
@@ -77,6 +82,7 @@ func newPart() *part {
 func (pt *part) reset() {
 	pt.n = 0
 	pt.bytes, pt.captured, pt.truncated, pt.malformed, pt.numLinks = 0, 0, 0, 0, 0
+	pt.hasTime = false
 }
 
 func (pt *part) count(p *dissect.Packet) {
@@ -87,6 +93,12 @@ func (pt *part) count(p *dissect.Packet) {
 	}
 	if p.Malformed() {
 		pt.malformed++
+	}
+	if !p.NoTime {
+		if !pt.hasTime {
+			pt.hasTime, pt.earliest, pt.latest = true, p.Time, p.Time
+		}
+		pt.earliest, pt.latest = min(pt.earliest, p.Time), max(pt.latest, p.Time)
 	}
 	for _, l := range pt.links[:pt.numLinks] {
 		if l == p.Link {

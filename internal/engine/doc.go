@@ -11,10 +11,11 @@
 // workers stage 1 has, so results do not either. Sharding stage 2 by unordered
 // address pair means a tracker per shard behind the same call.
 //
-// Frames are borrowed from the source for as long as one read lasts: the
-// engine decodes, tracks and hands out one read's frames before it asks for
-// more. That is also the back-pressure: a slow sink makes the source wait.
-// Nothing is allocated per packet.
+// Frames are borrowed from the source. One worker decodes, tracks and hands out
+// one read's frames before it asks for more; several have a bounded number of
+// reads under way, which the source lends for as long. That is also the
+// back-pressure: a slow sink makes the source wait. Nothing is allocated per
+// packet.
 //
 // A frame may lie in a mapped file that somebody cuts short while it is read.
 // Each goroutine that touches frames does so inside captures.Guard, sinks

@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"io"
-	"runtime"
 	"sync/atomic"
 
 	"github.com/rocescope/rocescope/captures"
@@ -16,9 +14,11 @@ import (
 // Options say what a Pipeline does. The zero value decodes on one goroutine,
 // and nothing else.
 type Options struct {
-	// Workers is how many goroutines stage 1 has. 1 does everything on the
-	// caller's goroutine, which costs the least processor time. 0 chooses: 1,
-	// or for inputs from 256 MiB on as many as there are processors, 4 at most.
+	// Workers is how many goroutines share the work. 1, as well as 0, does
+	// everything on the caller's goroutine, which costs the least processor time;
+	// so do all numbers where the source may block or cannot lend
+	// (captures.Lender). More save time where cores share a cache: each packet
+	// goes from one to another.
 	Workers int
 	// CheckICRC verifies every packet's ICRC.
 	CheckICRC bool
@@ -66,9 +66,6 @@ type SourceError struct{ Err error }
 
 func (e *SourceError) Error() string { return e.Err.Error() }
 func (e *SourceError) Unwrap() error { return e.Err }
-
-// parallelFrom is the input size from which stage 1 is worth goroutines.
-const parallelFrom = 256 << 20
 
 // maxSourceErrors bounds how many resumable errors of a source a run survives.
 const maxSourceErrors = 100
@@ -151,9 +148,13 @@ func (p *Pipeline) pass(ctx context.Context, src captures.Source, o Options, end
 	if of, ok := src.(captures.Progresser); ok {
 		p.progress.Store(&progress{of, pass, passes})
 	}
-	r := newRun(p, o, end, workersFor(o, src))
-	r.start(src)
-	err := r.loop(ctx)
+	r := newRun(p, o, end, src)
+	var err error
+	if n := workersFor(o, src); n > 1 {
+		err = newRelay(r, n).run(ctx)
+	} else {
+		err = r.alone(ctx)
+	}
 	r.stop()
 	if r.tracker != nil {
 		r.tracker.Finish()
@@ -164,298 +165,8 @@ func (p *Pipeline) pass(ctx context.Context, src captures.Source, o Options, end
 }
 
 func workersFor(o Options, src captures.Source) int {
-	if o.Workers > 0 {
-		return o.Workers
+	if _, ok := src.(captures.Lender); !ok || o.MayBlock {
+		return 1
 	}
-	if of, ok := src.(captures.Progresser); ok && !o.MayBlock {
-		if _, total := of.Progress(); total >= parallelFrom {
-			return min(runtime.GOMAXPROCS(0), 4)
-		}
-	}
-	return 1
-}
-
-// run is one pass.
-type run struct {
-	Result
-	p       *Pipeline
-	o       Options
-	tracker *flows.Tracker
-	end     *ending
-
-	src    captures.Source
-	reader *reader // where the source may block
-	frames []captures.Frame
-	damage []error // of the source, survived
-
-	parts   []*part
-	self    worker        // this goroutine's
-	tasks   chan *part    // for the other workers
-	helpers chan struct{} // a helper is gone
-
-	base, prev int64 // time of the first frame, and of the last one read
-	batch      Batch // what the sinks get
-	sinkErr    error
-	stage2     func() error
-	lateFilter bool
-	scratch    flows.Outcome
-}
-
-func newRun(p *Pipeline, o Options, end *ending, workers int) *run {
-	r := &run{p: p, o: o, end: end}
-	n := 1
-	if workers > 1 {
-		n = 4 * workers
-		r.tasks = make(chan *part, n)
-		r.helpers = make(chan struct{}, workers-1)
-	}
-	for range n {
-		r.parts = append(r.parts, newPart())
-	}
-	r.frames = make([]captures.Frame, n*BatchSize)
-	if o.Track {
-		r.tracker = flows.New(o.Tracker)
-	}
-	r.lateFilter = o.Filter != nil && o.Filter.Needs() >= filter.NeedFlow
-	r.stage2 = r.trackAndDeliver
-	r.self.init(r)
-	return r
-}
-
-// start takes src over and lets the helpers in.
-func (r *run) start(src captures.Source) {
-	r.src = src
-	if r.o.MayBlock {
-		r.reader = newReader(src)
-	}
-	for range cap(r.helpers) {
-		go func() {
-			var w worker
-			w.init(r)
-			for pt := range r.tasks {
-				w.do(pt)
-				pt.done <- struct{}{}
-			}
-			r.helpers <- struct{}{}
-		}()
-	}
-}
-
-// stop ends what start began, and closes the source.
-func (r *run) stop() {
-	if r.tasks != nil {
-		close(r.tasks)
-		for range cap(r.helpers) {
-			<-r.helpers
-		}
-	}
-	if r.reader != nil {
-		r.Interfaces = r.reader.stop()
-		return
-	}
-	r.Interfaces = append(r.Interfaces, r.src.Interfaces()...)
-	r.src.Close()
-}
-
-// loop reads, until something ends it.
-func (r *run) loop(ctx context.Context) error {
-	for {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		frames := r.frames
-		if r.o.MaxFrames > 0 {
-			left := r.o.MaxFrames - r.Frames
-			if left == 0 {
-				return nil
-			}
-			frames = frames[:min(uint64(len(frames)), left)]
-		}
-		n, err := r.read(ctx, frames)
-		if err == nil {
-			if err = r.frameBatch(ctx, frames[:n]); err != nil {
-				return err
-			}
-			continue
-		}
-		var damage *captures.FileError
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case errors.As(err, &damage) && damage.Resumable && len(r.damage) < maxSourceErrors:
-			r.damage = append(r.damage, &SourceError{err})
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		default:
-			return &SourceError{err}
-		}
-	}
-}
-
-// read is ReadBatch for sources that do not block; for others it also serves
-// requests for snapshots while it waits, and ends with the context.
-func (r *run) read(ctx context.Context, dst []captures.Frame) (int, error) {
-	if r.reader == nil {
-		return r.src.ReadBatch(dst)
-	}
-	r.reader.ask(dst)
-	for {
-		select {
-		case got := <-r.reader.got:
-			r.reader.answered()
-			return got.n, got.err
-		case <-r.p.asked:
-			r.publish()
-		case <-ctx.Done():
-			return 0, context.Cause(ctx)
-		}
-	}
-}
-
-func (r *run) publish() {
-	if r.tracker != nil {
-		r.p.snapshot.Store(r.tracker.Snapshot())
-	}
-}
-
-// frameBatch puts what one read gave through both stages.
-func (r *run) frameBatch(ctx context.Context, frames []captures.Frame) error {
-	n := r.split(frames)
-	parts := r.parts[:n]
-	shared := r.tasks != nil && n > 1
-	if shared {
-		for _, pt := range parts {
-			r.tasks <- pt // there is room for all
-		}
-	}
-	for i, pt := range parts {
-		if shared {
-			r.help(pt)
-		} else {
-			r.self.do(pt)
-		}
-		if err := r.deliver(ctx, pt); err != nil {
-			if shared { // the frames are borrowed: nobody may look at them any more
-				for _, rest := range parts[i+1:] {
-					r.help(rest)
-				}
-			}
-			return err
-		}
-	}
-	return nil
-}
-
-// help works on whatever part is next in line until pt is done.
-func (r *run) help(pt *part) {
-	for {
-		select {
-		case <-pt.done:
-			return
-		case other := <-r.tasks:
-			r.self.do(other)
-			other.done <- struct{}{}
-		}
-	}
-}
-
-// split cuts frames into parts and settles what depends on the order: numbers
-// and times. A frame without a time takes that of the frame before; in front of
-// the first that has one, that one's.
-func (r *run) split(frames []captures.Frame) (parts int) {
-	if r.Frames == 0 {
-		for i := range frames {
-			if frames[i].HasTime {
-				r.prev, r.base = frames[i].Time, frames[i].Time
-				break
-			}
-		}
-	}
-	for len(frames) > 0 {
-		pt := r.parts[parts]
-		parts++
-		n := min(BatchSize, len(frames))
-		pt.frames, frames = frames[:n], frames[n:]
-		pt.first, pt.prev = r.Frames+1, r.prev
-		for i := range pt.frames {
-			f := &pt.frames[i]
-			switch {
-			case !f.HasTime:
-				f.Time = r.prev
-			case !r.HasTime:
-				r.HasTime, r.base = true, f.Time
-				r.First, r.Last = f.Time, f.Time
-			default:
-				r.First, r.Last = min(r.First, f.Time), max(r.Last, f.Time)
-			}
-			r.prev = f.Time
-		}
-		r.Frames += uint64(n)
-	}
-	return parts
-}
-
-// deliver runs stage 2 and the sinks on a part.
-func (r *run) deliver(ctx context.Context, pt *part) error {
-	r.Bytes += pt.bytes
-	r.Captured += pt.captured
-	r.Truncated += pt.truncated
-	r.Malformed += pt.malformed
-	r.Frames -= uint64(len(pt.frames) - pt.n)
-	for _, l := range pt.links[:pt.numLinks] {
-		r.sawLink(l)
-	}
-	b := &r.batch
-	b.Packets, b.Data, b.Marks, b.Matched = pt.packets[:pt.n], pt.data[:pt.n], pt.marks[:pt.n], pt.matched[:pt.n]
-	b.end = r.end
-	if fault := captures.Guard(r.stage2); fault != nil {
-		if r.sinkErr != nil {
-			return r.sinkErr
-		}
-		return &SourceError{fault}
-	}
-	select {
-	case <-r.p.asked:
-		r.publish()
-	default:
-	}
-	if pt.err != nil {
-		return &SourceError{pt.err}
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
-func (r *run) trackAndDeliver() error {
-	b := &r.batch
-	if r.tracker != nil {
-		r.tracker.Track(&b.Batch)
-	}
-	if r.lateFilter {
-		for i := range b.Packets {
-			b.Matched[i] = r.o.Filter.MatchEnd(&b.Packets[i], b.Data[i], &b.Marks[i], b.Outcome(i, &r.scratch))
-		}
-	}
-	for _, m := range b.Matched {
-		if m {
-			r.Matched++
-		}
-	}
-	for _, s := range r.o.Sinks {
-		if r.sinkErr = s.Batch(b); r.sinkErr != nil {
-			return r.sinkErr
-		}
-	}
-	return nil
-}
-
-func (r *run) sawLink(l dissect.LinkType) {
-	for _, seen := range r.Links {
-		if seen == l {
-			return
-		}
-	}
-	r.Links = append(r.Links, l)
+	return max(1, o.Workers)
 }

@@ -60,6 +60,9 @@ type lines struct{ list []string }
 func (l *lines) Batch(b *Batch) error {
 	for i := range b.Packets {
 		p := b.Packets[i]
+		if !p.Has(dissect.LayerBTH) { // they are those of another packet then
+			p.Opcode, p.PSN = 0, 0
+		}
 		l.list = append(l.list, fmt.Sprintf("%d %d %d %d %v %v %d %v %v %+v %x",
 			p.Number, p.Time, p.Base, p.Prev, p.Proto, p.Opcode, p.PSN, p.ICRC, b.Matched[i], b.Marks[i],
 			maphash.Bytes(seed, b.Data[i])))

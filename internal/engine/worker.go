@@ -33,8 +33,8 @@ func (w *worker) do(pt *part) {
 }
 
 func (w *worker) decode() error {
-	pt, base := w.part, w.run.base
-	prev := pt.prev
+	pt := w.part
+	base, prev := pt.base, pt.prev
 	for i := range pt.frames {
 		f, p := &pt.frames[i], &pt.packets[i]
 		p.Number, p.Time, p.Base, p.Prev, p.Iface = pt.first+uint64(i), f.Time, base, prev, uint16(f.Iface)

@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/rocescope/rocescope/captures"
+	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/filter"
+)
+
+// run is one pass.
+type run struct {
+	Result
+	p       *Pipeline
+	o       Options
+	in      intake
+	tracker *flows.Tracker
+	end     *ending
+	damage  []error // of the source, survived
+
+	batch      Batch // what the sinks get
+	sinkErr    error
+	stage2     func() error
+	lateFilter bool
+	scratch    flows.Outcome
+}
+
+// newRun takes src over.
+func newRun(p *Pipeline, o Options, end *ending, src captures.Source) *run {
+	r := &run{p: p, o: o, end: end, in: intake{p: p, src: src, most: o.MaxFrames}}
+	if o.MayBlock {
+		r.in.reader = newReader(src)
+	}
+	if o.Track {
+		r.tracker = flows.New(o.Tracker)
+	}
+	r.in.idle = r.publish
+	r.lateFilter = o.Filter != nil && o.Filter.Needs() >= filter.NeedFlow
+	r.stage2 = r.trackAndDeliver
+	return r
+}
+
+// stop closes the source.
+func (r *run) stop() { r.Interfaces = append(r.Interfaces, r.in.stop()...) }
+
+// alone does everything on this goroutine, until something ends it.
+func (r *run) alone(ctx context.Context) error {
+	pt := newPart()
+	var w worker
+	w.init(r)
+	for ctx.Err() == nil {
+		r.in.read(ctx, pt)
+		w.do(pt)
+		if over, err := r.deliver(ctx, pt); over {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+func (r *run) publish() {
+	if r.tracker != nil {
+		r.p.snapshot.Store(r.tracker.Snapshot())
+	}
+}
+
+// deliver runs stage 2 and the sinks on a part, and says whether that was the last one.
+func (r *run) deliver(ctx context.Context, pt *part) (over bool, err error) {
+	if pt.readErr != nil {
+		return r.unread(ctx, pt.readErr)
+	}
+	r.account(pt)
+	b := &r.batch
+	b.Packets, b.Data, b.Marks, b.Matched = pt.packets[:pt.n], pt.data[:pt.n], pt.marks[:pt.n], pt.matched[:pt.n]
+	b.end = r.end
+	if fault := captures.Guard(r.stage2); fault != nil {
+		if r.sinkErr != nil {
+			return true, r.sinkErr
+		}
+		return true, &SourceError{fault}
+	}
+	select {
+	case <-r.p.asked:
+		r.publish()
+	default:
+	}
+	if pt.err != nil {
+		return true, &SourceError{pt.err}
+	}
+	if ctx.Err() != nil {
+		return true, context.Cause(ctx)
+	}
+	return false, nil
+}
+
+// unread deals with what the source said in place of frames.
+func (r *run) unread(ctx context.Context, err error) (over bool, _ error) {
+	switch {
+	case errors.Is(err, io.EOF):
+		return true, nil
+	case survived(err, len(r.damage)):
+		r.damage = append(r.damage, &SourceError{err})
+		return false, nil
+	case ctx.Err() != nil:
+		return true, context.Cause(ctx)
+	}
+	return true, &SourceError{err}
+}
+
+// account adds a part to the result.
+func (r *run) account(pt *part) {
+	r.Frames += uint64(pt.n)
+	r.Bytes += pt.bytes
+	r.Captured += pt.captured
+	r.Truncated += pt.truncated
+	r.Malformed += pt.malformed
+	if pt.hasTime {
+		if !r.HasTime {
+			r.HasTime, r.First, r.Last = true, pt.earliest, pt.latest
+		}
+		r.First, r.Last = min(r.First, pt.earliest), max(r.Last, pt.latest)
+	}
+	for _, l := range pt.links[:pt.numLinks] {
+		r.sawLink(l)
+	}
+}
+
+func (r *run) trackAndDeliver() error {
+	b := &r.batch
+	if r.tracker != nil {
+		r.tracker.Track(&b.Batch)
+	}
+	if r.lateFilter {
+		for i := range b.Packets {
+			b.Matched[i] = r.o.Filter.MatchEnd(&b.Packets[i], b.Data[i], &b.Marks[i], b.Outcome(i, &r.scratch))
+		}
+	}
+	for _, m := range b.Matched {
+		if m {
+			r.Matched++
+		}
+	}
+	for _, s := range r.o.Sinks {
+		if r.sinkErr = s.Batch(b); r.sinkErr != nil {
+			return r.sinkErr
+		}
+	}
+	return nil
+}
+
+func (r *run) sawLink(l dissect.LinkType) {
+	for _, seen := range r.Links {
+		if seen == l {
+			return
+		}
+	}
+	r.Links = append(r.Links, l)
+}
