@@ -30,6 +30,7 @@ func commands(a *app) []group {
 			newAnalyzeCommand(a),
 			newShowCommand(a),
 			newDemoCommand(a),
+			newExportCommand(a),
 			newCaptureCommand(a),
 			newDoctorCommand(a),
 		}},
@@ -37,6 +38,7 @@ func commands(a *app) []group {
 			newInjectCommand(a),
 			newServeCommand(a),
 			newBenchCommand(a),
+			newBringupCommand(a),
 			newWireCommand(a),
 		}},
 		{"The tables that everything reads", []*cobra.Command{

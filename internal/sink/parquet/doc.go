@@ -1,0 +1,9 @@
+// Package parquet writes rows as Parquet files, parted as query engines expect
+// it: by table, hour and a hash of the QPN,
+//
+//	DIR/messages/hour=2026-11-30T06/qp=3/4503599627370495-0.parquet
+//
+// Files are compressed with zstd. A file has its name only when it is whole.
+// The definition of each column (type, unit, what it means) stands in the file's
+// metadata, under "rocescope.column.NAME".
+package parquet

@@ -1,0 +1,193 @@
+package parquet
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+	"unsafe"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/rocescope/rocescope/internal/sink"
+)
+
+// Parts is into how many files by QPN an hour is parted.
+const Parts = 16
+
+// maxOpen bounds the files that are written at a time. Beyond it the one that was not needed for longest is finished; what
+// comes later for its part goes into another file beside it.
+const maxOpen = 4 * Parts * 5
+
+// rowGroup is how many rows lie together, and so how much memory an open file takes.
+const rowGroup = 64 << 10
+
+// Writer writes files below a folder.
+type Writer struct {
+	dir    string
+	run    uint64
+	files  map[part]*file
+	number map[part]int // of files begun
+	tables map[*sink.Table]*layout
+	clock  int             // counts blocks
+	slab   []parquet.Value // of the block at hand
+}
+
+// layout is what is known of a table.
+type layout struct {
+	schema    *parquet.Schema
+	options   []parquet.WriterOption
+	time, qpn int // columns
+}
+
+// part is where a file lies.
+type part struct {
+	table *sink.Table
+	hour  int64 // since the Unix epoch
+	qp    int
+}
+
+// file is one under way.
+type file struct {
+	path string
+	out  *os.File
+	w    *parquet.GenericWriter[any]
+	rows []parquet.Row // of the block at hand
+	used int
+}
+
+// New begins to write below a folder. Files of the same run that are there must be wanted to be overwritten: then they go.
+func New(dir string, run uint64, force bool) (*Writer, error) {
+	old, err := filepath.Glob(filepath.Join(dir, "*", "hour=*", "qp=*", fmt.Sprintf("%d-*.parquet", run)))
+	if err != nil {
+		return nil, err
+	}
+	if len(old) > 0 && !force {
+		return nil, fmt.Errorf("%s has this run already, such as %s: --force overwrites it", dir, old[0])
+	}
+	for _, path := range old {
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("overwrite: %w", err)
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make the folder: %w", err)
+	}
+	return &Writer{dir: dir, run: run, files: map[part]*file{}, number: map[part]int{}, tables: map[*sink.Table]*layout{}}, nil
+}
+
+// Replaces implements sink.Writer: a row stays.
+func (w *Writer) Replaces() bool { return false }
+
+// Write implements sink.Writer.
+func (w *Writer) Write(b *sink.Block) error {
+	l := w.layout(b.Table)
+	w.clock++
+	if need := b.Rows * len(b.Cells); len(w.slab) < need {
+		w.slab = make([]parquet.Value, need)
+	}
+	var touched []*file
+	for row := range b.Rows {
+		p := part{b.Table, b.Cells[l.time].Int(row) / int64(time.Hour), int(partOf(uint32(b.Cells[l.qpn].Bits[row])))}
+		f := w.files[p]
+		if f == nil {
+			var err error
+			if f, err = w.begin(p, l); err != nil {
+				return err
+			}
+		}
+		if f.used != w.clock {
+			f.used = w.clock
+			touched = append(touched, f)
+		}
+		values := w.slab[row*len(b.Cells) : (row+1)*len(b.Cells) : (row+1)*len(b.Cells)]
+		for i := range b.Cells {
+			values[i] = value(&b.Table.Columns[i], &b.Cells[i], row, i)
+		}
+		f.rows = append(f.rows, values)
+	}
+	for _, f := range touched {
+		if _, err := f.w.WriteRows(f.rows); err != nil {
+			return fmt.Errorf("write %s: %w", f.path, err)
+		}
+		f.rows = f.rows[:0]
+	}
+	return w.fewer()
+}
+
+func (w *Writer) layout(t *sink.Table) *layout {
+	l := w.tables[t]
+	if l == nil {
+		l = &layout{schema: schemaOf(t), options: metadata(t), time: t.Column(t.Time), qpn: t.Column(t.QPN)}
+		w.tables[t] = l
+	}
+	return l
+}
+
+// partOf hashes a QPN (Fibonacci hashing).
+func partOf(qpn uint32) uint32 { return qpn * 0x9E3779B1 >> 28 }
+
+func (w *Writer) begin(p part, l *layout) (*file, error) {
+	hour := time.Unix(p.hour*3600, 0).UTC().Format("2006-01-02T15")
+	dir := filepath.Join(w.dir, p.table.Name, "hour="+hour, fmt.Sprintf("qp=%d", p.qp))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make the folder: %w", err)
+	}
+	f := &file{path: filepath.Join(dir, fmt.Sprintf("%d-%d.parquet", w.run, w.number[p]))}
+	w.number[p]++
+	var err error
+	if f.out, err = os.Create(f.path + ".part"); err != nil {
+		return nil, fmt.Errorf("make the file: %w", err)
+	}
+	f.w = parquet.NewGenericWriter[any](f.out, append([]parquet.WriterOption{
+		l.schema, parquet.MaxRowsPerRowGroup(rowGroup), parquet.CreatedBy("rocescope", "1", ""),
+	}, l.options...)...)
+	w.files[p] = f
+	return f, nil
+}
+
+// fewer finishes files when there are too many.
+func (w *Writer) fewer() error {
+	if len(w.files) <= maxOpen {
+		return nil
+	}
+	var parts []part
+	for p := range w.files {
+		parts = append(parts, p)
+	}
+	slices.SortFunc(parts, func(a, b part) int { return w.files[a].used - w.files[b].used })
+	for _, p := range parts[:len(parts)-maxOpen] {
+		if err := w.finish(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish makes a file whole and gives it its name.
+func (w *Writer) finish(p part) error {
+	f := w.files[p]
+	delete(w.files, p)
+	err := errors.Join(f.w.Close(), f.out.Close())
+	if err == nil {
+		err = os.Rename(f.path+".part", f.path)
+	}
+	if err != nil {
+		return fmt.Errorf("finish %s: %w", f.path, err)
+	}
+	return nil
+}
+
+// Close implements sink.Writer.
+func (w *Writer) Close() error {
+	var all []error
+	for p := range w.files {
+		all = append(all, w.finish(p))
+	}
+	return errors.Join(all...)
+}
+
+// unsafeBytes are a string's bytes, which the library only reads.
+func unsafeBytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
