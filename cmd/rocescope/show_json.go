@@ -9,6 +9,7 @@ import (
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
 	"github.com/rocescope/rocescope/internal/engine"
+	"github.com/rocescope/rocescope/internal/packetline"
 )
 
 // jsonPrinter is -T json and -T jsonl with everything.
@@ -102,7 +103,7 @@ func (j *jsonPrinter) packet(dst []byte, b *engine.Batch, i int) []byte {
 	w.open("")
 	w.open("_source")
 	w.open("layers")
-	j.layers = layersOf(j.layers[:0], p)
+	j.layers = packetline.AppendLayers(j.layers[:0], p)
 	nested := false
 	for _, l := range j.layers {
 		key := layerKeys()[l]
@@ -140,7 +141,7 @@ func (j *jsonPrinter) flat(dst []byte, b *engine.Batch, i int) []byte {
 	p, frame := &b.Packets[i], b.Data[i]
 	w := jsonWriter{dst: dst}
 	w.open("")
-	j.layers = layersOf(j.layers[:0], p)
+	j.layers = packetline.AppendLayers(j.layers[:0], p)
 	var last string
 	for _, l := range j.layers {
 		if l == dissect.LayerVLAN2 {
@@ -343,7 +344,7 @@ func appendJSONString(dst, value []byte) []byte {
 			dst = append(dst, '\\', byte(r))
 		case r < ' ':
 			dst = append(dst, `\u00`...)
-			dst = appendDigits(dst, uint64(r), 2)
+			dst = append(dst, "0123456789abcdef"[r>>4], "0123456789abcdef"[r&15])
 		default:
 			dst = utf8.AppendRune(dst, r) // what is no UTF-8 becomes U+FFFD
 		}

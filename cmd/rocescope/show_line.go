@@ -7,6 +7,7 @@ import (
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
 	"github.com/rocescope/rocescope/internal/engine"
+	"github.com/rocescope/rocescope/internal/packetline"
 )
 
 // linePrinter prints a packet as one line: number, time, from, to, protocol,
@@ -49,23 +50,23 @@ func (l *linePrinter) packet(dst []byte, b *engine.Batch, i int) []byte {
 	dst = padLeft(dst, at, l.clock.width)
 	dst = append(dst, ' ')
 	at = len(dst)
-	dst = appendSource(dst, p, frame)
+	dst = packetline.AppendSource(dst, p, frame)
 	dst, l.from = padRight(dst, at, l.from)
 	dst = append(dst, " → "...)
 	at = len(dst)
-	dst = appendDestination(dst, p, frame)
+	dst = packetline.AppendDestination(dst, p, frame)
 	dst, l.to = padRight(dst, at, l.to)
 	dst = append(dst, ' ')
 	at = len(dst)
-	dst = appendProtocol(dst, p, frame)
+	dst = packetline.AppendProtocol(dst, p, frame)
 	dst, l.protocol = padRight(dst, at, l.protocol)
 	dst = append(dst, ' ')
 	at = len(dst)
 	dst = strconv.AppendUint(dst, uint64(p.WireLen), 10)
 	dst = padLeft(dst, at, 4)
 	dst = append(dst, ' ')
-	dst = appendInfo(dst, p, frame)
-	dst = appendNotes(dst, p, m)
+	dst = packetline.AppendInfo(dst, p, frame)
+	dst = packetline.AppendNotes(dst, p, m)
 	if color != "" {
 		dst = append(dst, "\x1b[0m"...)
 	}
@@ -159,7 +160,7 @@ func (s *summaryPrinter) packet(dst []byte, b *engine.Batch, i int) []byte {
 	dst = strconv.AppendUint(dst, p.Number, 10)
 	dst = append(dst, s.style.separator...)
 	dst = l.clock.append(dst, p)
-	for _, part := range [...]func([]byte, *dissect.Packet, []byte) []byte{appendSource, appendDestination, appendProtocol} {
+	for _, part := range [...]func([]byte, *dissect.Packet, []byte) []byte{packetline.AppendSource, packetline.AppendDestination, packetline.AppendProtocol} {
 		dst = append(dst, s.style.separator...)
 		dst = part(dst, p, frame)
 	}
@@ -167,7 +168,7 @@ func (s *summaryPrinter) packet(dst []byte, b *engine.Batch, i int) []byte {
 	dst = strconv.AppendUint(dst, uint64(p.WireLen), 10)
 	dst = append(dst, s.style.separator...)
 	at := len(dst)
-	dst = appendInfo(dst, p, frame)
-	dst = appendNotes(dst, p, &b.Marks[i])
+	dst = packetline.AppendInfo(dst, p, frame)
+	dst = packetline.AppendNotes(dst, p, &b.Marks[i])
 	return append(quoteCSV(dst, at, s.style.separator), '\n')
 }

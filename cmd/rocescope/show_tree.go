@@ -7,6 +7,7 @@ import (
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
 	"github.com/rocescope/rocescope/internal/engine"
+	"github.com/rocescope/rocescope/internal/packetline"
 )
 
 // treePrinter prints all layers and fields of a packet, each field with its
@@ -27,7 +28,7 @@ const shownBytes = 16
 
 func (t *treePrinter) packet(dst []byte, b *engine.Batch, i int) []byte {
 	p, frame := &b.Packets[i], b.Data[i]
-	t.layers = layersOf(t.layers[:0], p)
+	t.layers = packetline.AppendLayers(t.layers[:0], p)
 	for _, l := range t.layers {
 		dst = t.title(dst, p, l)
 		for _, f := range dissect.LayerFields(l) {
@@ -72,7 +73,7 @@ func (t *treePrinter) field(dst []byte, p *dissect.Packet, frame []byte, f *diss
 	start := len(dst)
 	dst = append(dst, "    "...)
 	if f.Get == nil && f.Width > 0 && f.Width <= 64 && (f.Bit|f.Width)&7 != 0 {
-		dst = appendBits(dst, p, frame, f)
+		dst = packetline.AppendBits(dst, p, frame, f)
 	}
 	dst = append(dst, f.Text...)
 	dst = append(dst, ": "...)
@@ -101,26 +102,6 @@ func (t *treePrinter) name(dst []byte, start int, name string) []byte {
 		dst = append(dst, ' ')
 	}
 	return append(append(dst, t.styles.dim(name)...), '\n')
-}
-
-// appendBits appends where in its bytes a field lies: ".... ..10 = ".
-func appendBits(dst []byte, p *dissect.Packet, frame []byte, f *dissect.Field) []byte {
-	first := p.Offset(f.Layer)*8 + int(f.Bit)
-	last := first + int(f.Width)
-	for bit := first &^ 7; bit < (last+7)&^7; bit++ {
-		if bit > first&^7 && bit&3 == 0 {
-			dst = append(dst, ' ')
-		}
-		switch {
-		case bit < first || bit >= last:
-			dst = append(dst, '.')
-		case bit>>3 < len(frame) && frame[bit>>3]>>(7-bit&7)&1 != 0:
-			dst = append(dst, '1')
-		default:
-			dst = append(dst, '0')
-		}
-	}
-	return append(dst, " = "...)
 }
 
 // flow is what tracking says of the packet.
@@ -166,24 +147,4 @@ func flowFact(f *flows.Field, b *engine.Batch, i int, o *flows.Outcome) (uint64,
 		return 0, false
 	}
 	return v, ok
-}
-
-// layersOf appends the packet's layers in the order of its bytes. A management
-// datagram and what is in it stand for the payload that they are.
-func layersOf(dst []dissect.Layer, p *dissect.Packet) []dissect.Layer {
-	for set, l := p.Layers(), dissect.LayerFrame; set>>l != 0; l++ {
-		if !set.Has(l) || l == dissect.LayerPayload && p.Has(dissect.LayerMAD) {
-			continue
-		}
-		at := len(dst)
-		if l != dissect.LayerFrame {
-			for at > 1 && p.Offset(dst[at-1]) > p.Offset(l) {
-				at--
-			}
-		}
-		dst = append(dst, 0)
-		copy(dst[at+1:], dst[at:])
-		dst[at] = l
-	}
-	return dst
 }

@@ -1,4 +1,4 @@
-package main
+package packetline
 
 import (
 	"encoding/binary"
@@ -13,11 +13,13 @@ func isIP(p *dissect.Packet) bool {
 	return p.Has(dissect.LayerIPv4) || p.Has(dissect.LayerIPv6) || p.Has(dissect.LayerGRH)
 }
 
-func appendSource(dst []byte, p *dissect.Packet, frame []byte) []byte {
+// AppendSource appends where the packet comes from: an IP address, a LID or a hardware address.
+func AppendSource(dst []byte, p *dissect.Packet, frame []byte) []byte {
 	return appendAddress(dst, p, frame, p.Src, "eth.src", "sll.src.eth")
 }
 
-func appendDestination(dst []byte, p *dissect.Packet, frame []byte) []byte {
+// AppendDestination appends where the packet goes to.
+func AppendDestination(dst []byte, p *dissect.Packet, frame []byte) []byte {
 	return appendAddress(dst, p, frame, p.Dst, "eth.dst", "")
 }
 
@@ -87,7 +89,8 @@ func ipProtocol(p *dissect.Packet, frame []byte) (uint8, bool) {
 	return 0, false
 }
 
-func appendProtocol(dst []byte, p *dissect.Packet, frame []byte) []byte {
+// AppendProtocol appends the name of the innermost protocol.
+func AppendProtocol(dst []byte, p *dissect.Packet, frame []byte) []byte {
 	switch {
 	case p.Has(dissect.LayerBTH):
 		switch {
@@ -130,8 +133,9 @@ func appendProtocol(dst []byte, p *dissect.Packet, frame []byte) []byte {
 	return append(dst, '?')
 }
 
-// appendInfo appends what matters of a packet.
-func appendInfo(dst []byte, p *dissect.Packet, frame []byte) []byte {
+// AppendInfo appends what matters of a packet: opcode, QP, PSN, and the values
+// that its headers bring.
+func AppendInfo(dst []byte, p *dissect.Packet, frame []byte) []byte {
 	switch {
 	case p.Has(dissect.LayerBTH):
 		return appendTransport(dst, p, frame)
@@ -439,9 +443,9 @@ var markNotes = []struct {
 	{flows.MarkGhost, "answers no request seen"},
 }
 
-// appendNotes appends, in brackets, what became of the packet and what is
+// AppendNotes appends, in brackets, what became of the packet and what is
 // wrong with it.
-func appendNotes(dst []byte, p *dissect.Packet, m *flows.Mark) []byte {
+func AppendNotes(dst []byte, p *dissect.Packet, m *flows.Mark) []byte {
 	for _, n := range markNotes {
 		if m.Bits&n.bit != 0 {
 			dst = appendNote(dst, n.text)
