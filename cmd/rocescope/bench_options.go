@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/netip"
 	"strings"
 
@@ -13,7 +11,6 @@ import (
 	"github.com/rocescope/rocescope/inject/load"
 	"github.com/rocescope/rocescope/inject/peer"
 	"github.com/rocescope/rocescope/inject/rnic"
-	"github.com/rocescope/rocescope/inject/route"
 	"github.com/rocescope/rocescope/inject/stream"
 )
 
@@ -241,27 +238,14 @@ func (o *benchOptions) readSize() error {
 
 // resolve finds the peer's address, and the interface to it.
 func (o *benchOptions) resolve(ctx context.Context) error {
-	addr, err := netip.ParseAddr(o.peer)
-	if err != nil {
-		all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", o.peer)
-		if err != nil || len(all) == 0 {
-			return fmt.Errorf("%s: nobody knows an address of that name", o.peer)
-		}
-		addr = all[0]
+	var err error
+	if o.to, err = o.reach(ctx, o.peer); err != nil {
+		return err
 	}
-	addr = addr.Unmap()
-	o.to = netip.AddrPortFrom(addr, o.port)
 	for i := range o.remote {
 		if !o.remote[i].Address.IsValid() {
-			o.remote[i].Address = addr
+			o.remote[i].Address = o.to.Addr()
 		}
 	}
-	if o.iface != "" {
-		return nil
-	}
-	if o.iface, err = route.InterfaceTo(addr); err != nil {
-		return fmt.Errorf("%w (-i)", err)
-	}
-	o.host.Interface = o.iface
 	return nil
 }

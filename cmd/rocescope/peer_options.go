@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -95,6 +96,28 @@ func (o *hostOptions) read() error {
 		copy(h.MAC[:], mac)
 	}
 	return nil
+}
+
+// reach finds a peer's address, and the interface to it.
+func (o *hostOptions) reach(ctx context.Context, peer string) (to netip.AddrPort, err error) {
+	addr, err := netip.ParseAddr(peer)
+	if err != nil {
+		all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", peer)
+		if err != nil || len(all) == 0 {
+			return to, fmt.Errorf("%s: nobody knows an address of that name", peer)
+		}
+		addr = all[0]
+	}
+	addr = addr.Unmap()
+	to = netip.AddrPortFrom(addr, o.port)
+	if o.iface != "" {
+		return to, nil
+	}
+	if o.iface, err = route.InterfaceTo(addr); err != nil {
+		return to, fmt.Errorf("%w (-i)", err)
+	}
+	o.host.Interface = o.iface
+	return to, nil
 }
 
 func parseAddress(option, text string) (netip.Addr, error) {

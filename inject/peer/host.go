@@ -48,6 +48,7 @@ type Host struct {
 	clock    func() int64
 	asked    map[netip.Addr][]chan answer
 	conns    map[connect.ConnID]*cmConn
+	echoes   map[uint16]chan struct{} // of pings that are not answered, by their identifiers
 	service  *service
 
 	calls   chan call
@@ -121,6 +122,7 @@ func (h *Host) other(frame []byte, _ int64) {
 		_ = h.dev.SendFrame(h.reply) // who is not answered asks again
 	}
 	h.resolver.Handle(frame)
+	h.echoed(frame)
 	h.due = 0
 }
 
