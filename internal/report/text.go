@@ -262,7 +262,7 @@ func (t *summary) findings() {
 	for _, f := range told {
 		first := t.o.Style.paint(severityPaint(f.Severity), severityLetter(f.Severity)) + "  "
 		title := f.heading()
-		for n, line := range wrap(ascii(title+unitsApart(f.Summary)), t.o.width()-3) {
+		for n, line := range wrap(ascii(title+UnitsApart(f.Summary)), t.o.width()-3) {
 			if n > 0 {
 				first = "   "
 			} else if title = strings.TrimSpace(ascii(title)); strings.HasPrefix(line, title) {
@@ -291,8 +291,8 @@ func (t *summary) findings() {
 // gluedUnit is a time as Go writes it.
 var gluedUnit = regexp.MustCompile(`\b(\d+(?:\.\d+)?)(ns|µs|ms|s)\b`)
 
-// unitsApart writes times as the rest of the text does.
-func unitsApart(s string) string { return gluedUnit.ReplaceAllString(s, "$1 $2") }
+// UnitsApart writes the times in a finding's summary as the rest of the text does.
+func UnitsApart(s string) string { return gluedUnit.ReplaceAllString(s, "$1 $2") }
 
 // heading is the finding's title before its summary, where the summary does not say it again.
 func (f *Finding) heading() string {

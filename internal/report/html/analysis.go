@@ -277,7 +277,7 @@ type ladderView struct {
 func (b *builder) finding(i int) findingView {
 	f := &b.a.Document.Findings[i]
 	v := findingView{Finding: *f, Anchor: fmt.Sprintf("finding-%d", i+1), Letter: strings.ToUpper(f.Severity[:1]), Open: i == 0 && f.Severity != "note"}
-	v.Heading = f.Title
+	v.Heading, v.Summary = f.Title, report.UnitsApart(f.Summary)
 	var parts []string
 	if f.Connection != nil {
 		where := fmt.Sprintf("connection %d", *f.Connection)
@@ -326,9 +326,12 @@ func (b *builder) ladder(v *findingView, t *trail, frame uint64) {
 		b.drawn = map[*window]string{}
 	}
 	b.drawn[w] = v.Anchor
-	title := fmt.Sprintf("Packets of connection %d around frame %d", t.conn.ID, frame)
+	title := fmt.Sprintf("Packets of connection %d around frame %d, the first at %s", t.conn.ID, frame, exactly(w.rows[0].at-b.zero))
 	v.Ladder = &ladderView{title, drawLadder(title, "a  "+endText(&t.conn.A), "b  "+endText(&t.conn.B), w.rungs(b.zero, b.named), w.before)}
 }
+
+// exactly writes a moment with all that time stamps give.
+func exactly(ns int64) string { return fmt.Sprintf("%d.%09d s", ns/1e9, ns%1e9) }
 
 func endText(q *flows.QP) string {
 	address, qpn := "?", "QPN ?"

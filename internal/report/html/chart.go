@@ -21,7 +21,7 @@ type chart struct {
 }
 
 const (
-	marginLeft   = 74
+	marginLeft   = 92
 	marginRight  = 14
 	marginTop    = 10
 	marginBottom = 26

@@ -31,8 +31,8 @@ const (
 	laneRight   = 690.0
 )
 
-// drawLadder draws packets between two ends, one below the other. Times are counted from zero; where much time passes between
-// two packets, it is said.
+// drawLadder draws packets between two ends, one below the other. Times are shown from the first packet on; where much time
+// passes between two packets, it is said.
 func drawLadder(title, left, right string, rungs []rung, before int) template.HTML {
 	var d drawing
 	height := 58 + rungHeight*float64(len(rungs))
@@ -53,6 +53,8 @@ func drawLadder(title, left, right string, rungs []rung, before int) template.HT
 	if before > 0 {
 		d.text("dim mid", (laneLeft+laneRight)/2, 36, report.Plural(uint64(before), "earlier packet")+" of this connection")
 	}
+	d.text("dim end", 66, 36, "frame")
+	d.text("dim end", laneLeft-12, 36, "after")
 	d.line("lane", laneLeft, 24, laneLeft, height-6)
 	d.line("lane", laneRight, 24, laneRight, height-6)
 	for i := range rungs {
@@ -60,7 +62,7 @@ func drawLadder(title, left, right string, rungs []rung, before int) template.HT
 		if i > 0 && rungs[i].at-rungs[i-1].at > long {
 			d.text("dim mid", (laneLeft+laneRight)/2, rows[i]-rungHeight+8, "… "+report.Duration(time.Duration(rungs[i].at-rungs[i-1].at))+" later")
 		}
-		d.rung(r, rows[i])
+		d.rung(r, rows[i], r.at-rungs[0].at)
 	}
 	return d.end()
 }
@@ -78,13 +80,13 @@ func pause(rungs []rung) int64 {
 	return max(10*steps[len(steps)/2], 1000)
 }
 
-func (d *drawing) rung(r *rung, y float64) {
+func (d *drawing) rung(r *rung, y float64, after int64) {
 	if r.flag {
 		d.rect("deciding", 4, y-18, ladderWidth-8, rungHeight-2, 4, "")
 	}
 	d.open("rung " + r.class)
 	d.text("dim end", 66, y, r.frame)
-	d.text("dim end", laneLeft-12, y, report.Duration(time.Duration(r.at)))
+	d.text("dim end", laneLeft-12, y, report.Duration(time.Duration(after)))
 	x1, x2 := laneLeft+4, laneRight-4
 	if !r.right {
 		x1, x2 = x2, x1

@@ -1,6 +1,5 @@
 package html
 
-
 // Suite is the page of a conformance run. It is filled by whoever ran the cases: this package knows nothing of devices.
 type Suite struct {
 	Name    string // of the run
