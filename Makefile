@@ -18,7 +18,7 @@ export CGO_ENABLED = 0
 LDFLAGS = -s -w $(if $(VERSION),-X github.com/rocescope/rocescope/internal/version.version=$(VERSION))
 
 .DEFAULT_GOAL := build
-.PHONY: lab lab-test help build demo test race fuzz bench bench-wire bench-rnic microbench profile lint golangci docs install clean
+.PHONY: lab lab-test help build demo test race fuzz bench bench-wire bench-rnic microbench profile lint golangci docs install dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -82,6 +82,9 @@ install: build ## install program, manual and shell completion below PREFIX
 	./rocescope completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/rocescope
 	./rocescope completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_rocescope
 	./rocescope completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/rocescope.fish
+
+dist: ## tarball, Debian package, bill of materials and checksums in dist/ (VERSION=v1.2.3, ARCH=amd64,arm64)
+	$(GO) run ./internal/dist $(if $(VERSION),-version $(VERSION)) $(if $(ARCH),-arch $(ARCH))
 
 clean: ## remove what the other targets made
 	rm -rf rocescope bench.out dist
