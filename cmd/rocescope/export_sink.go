@@ -94,7 +94,6 @@ func (a *app) openCSV(dest string, o *sinkOptions) (sink.Writer, error) {
 	return w, nil
 }
 
-
 // sinkFile makes a file, or takes standard output.
 func (a *app) sinkFile(path string, force bool) (io.WriteCloser, error) {
 	if path == "-" {
