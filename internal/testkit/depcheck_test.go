@@ -46,7 +46,7 @@ var directions = []struct {
 	{"internal/convert", []string{"captures", "dissect"}},
 	{"internal/packetline", []string{"flows", "dissect"}},
 	{"tui", []string{"tui/*", "flows", "dissect", "captures", "internal/filter", "internal/engine", "internal/index", "internal/config", "internal/packetline", "internal/report"}},
-	{"tui/*", []string{"flows", "dissect"}},
+	{"tui/*", []string{"tui/cells", "flows", "dissect"}},
 	{"internal/config", nil},
 	{"internal/version", nil},
 	{"cmd/rocescope", []string{"all"}},
@@ -61,6 +61,7 @@ var directions = []struct {
 	{"internal/testkit", []string{"dissect", "captures", "captures/samples"}}, // imported by tests only
 	{"internal/testkit/cmd/*", nil},
 	{"internal/docgen", nil},
+	{"internal/dist", nil},
 	{"internal/bench", []string{"internal/bench/page", "internal/bench/traffic", "dissect", "captures", "flows"}},
 	{"internal/bench/traffic", []string{"dissect"}},
 	{"internal/bench/page", nil},
