@@ -53,6 +53,9 @@ func (d *Decoder) Decode(link LinkType, frame []byte, wireLen int, p *Packet) {
 	if d.CheckICRC && p.Has(LayerICRC) {
 		p.ICRC = d.icrc.Verify(p, frame)
 	}
+	if d.CheckICRC && p.Has(LayerLRH) {
+		p.vcrc = verifyVCRC(p, frame)
+	}
 }
 
 // plain decodes what most packets are, in one go: RoCE v2 with nothing wrong, in
@@ -114,6 +117,7 @@ func (d *Decoder) plain(p *Packet, b []byte) bool {
 	p.layers = layers
 	p.off[LayerEthernet], p.off[LayerIPv4], p.off[LayerUDP], p.off[LayerBTH] = 0, ip, udp, bth
 	p.Proto, p.ICRC, p.Fragment, p.problems = ProtoRoCEv2, ICRCUnchecked, false, 0
+	p.nlisted, p.depth, p.tunnel, p.tunnelID, p.vcrc = 0, 0, LayerFrame, 0, ICRCUnchecked
 	p.Src, p.Dst = addr4(be32(h[ip+12:])), addr4(be32(h[ip+16:]))
 	p.TrafficClass, p.HopLimit, p.IPID = h[ip+1], h[ip+8], be16(h[ip+4:])
 	p.SrcPort, p.DstPort = be16(h[udp:]), port
@@ -126,6 +130,7 @@ func (d *Decoder) general(p *Packet, frame []byte) {
 	p.layers = 1 << LayerFrame
 	p.Proto, p.ICRC, p.Fragment, p.problems = ProtoOther, ICRCUnchecked, false, 0
 	p.payload, p.payloadLen, p.PadCount = 0, 0, 0
+	p.nlisted, p.depth, p.tunnel, p.tunnelID, p.vcrc = 0, 0, LayerFrame, 0, ICRCUnchecked
 	p.end = p.WireLen
 	switch p.Link {
 	case LinkEthernet:
@@ -145,7 +150,9 @@ func (d *Decoder) general(p *Packet, frame []byte) {
 	case LinkRaw, LinkRawBSD, LinkRawOpenBSD, LinkIPv4, LinkIPv6:
 		d.rawIP(p, frame, 0)
 	case LinkInfiniBand:
-		p.lrh(frame, 0)
+		d.lrh(p, frame, 0)
+	case LinkERF:
+		d.erf(p, frame)
 	default:
 		p.note(ProblemLinkType, 0)
 	}
@@ -208,6 +215,14 @@ func (d *Decoder) etherType(p *Packet, b []byte, t uint16, off int) {
 		}
 	case etherMACControl:
 		p.macControl(b, off)
+	case etherMPLS, etherMPLSMulticast:
+		d.mpls(p, b, off)
+	case etherPPPoE:
+		d.pppoe(p, b, off)
+	case etherBridging: // a frame in a frame, as GENEVE and VXLAN carry it
+		if p.enter(off) {
+			d.ethernet(p, b, off)
+		}
 	}
 }
 
@@ -229,7 +244,11 @@ func (d *Decoder) rawIP(p *Packet, b []byte, off int) {
 
 // setEnd notes where the network layer ends by its own length.
 func (p *Packet) setEnd(off, end int) {
-	if wire := int(p.WireLen); end > wire {
+	switch wire := int(p.WireLen); {
+	case end <= wire:
+	case p.depth > 0: // the mirror cut it: what is missing was not captured
+		p.note(ProblemCut, off)
+	default:
 		p.note(ProblemIPLength, off)
 		end = wire
 	}
@@ -342,6 +361,16 @@ func (d *Decoder) transport(p *Packet, b []byte, proto uint8, off int) {
 		d.udp(p, b, off)
 	case protoTCP:
 		p.tcp(b, off)
+	case protoGRE:
+		d.gre(p, b, off)
+	case protoIPv4InIP:
+		d.inside(p, b, 0, etherIPv4, off, at(LayerOuterIPv4, off))
+	case protoIPv6InIP:
+		d.inside(p, b, 0, etherIPv6, off, at(LayerOuterIPv6, off))
+	case protoEthernet:
+		d.inside(p, b, 0, etherBridging, off, at(LayerOuterIPv6, off))
+	case protoMPLS:
+		d.inside(p, b, 0, etherMPLS, off, at(LayerOuterIPv4, off))
 	}
 }
 
@@ -373,7 +402,9 @@ func (d *Decoder) udp(p *Packet, b []byte, off int) {
 	if p.DstPort == port {
 		p.Proto = ProtoRoCEv2
 		p.bth(b, off+8)
+		return
 	}
+	d.datagramTunnel(p, b, off+8)
 }
 
 func (p *Packet) fragmented() bool {
@@ -402,29 +433,7 @@ func (p *Packet) tcp(b []byte, off int) {
 	p.payloadLen = p.end - p.payload
 	if p.payloadLen > 0 {
 		p.layers |= 1 << LayerPayload
-	}
-}
-
-// lrh decodes a native InfiniBand packet (IBA 7.7): local route header, with
-// or without a GRH.
-func (p *Packet) lrh(b []byte, off int) {
-	if !p.has(b, LayerLRH, off, 8) {
-		return
-	}
-	h := LRH(b[off : off+8 : off+8])
-	p.Proto = ProtoInfiniBand
-	p.Src, p.Dst = Addr{Lo: uint64(h.SLID())}, Addr{Lo: uint64(h.DLID())}
-	p.TrafficClass, p.HopLimit, p.IPID = 0, 0, 0
-	if n := int(h.PktLen()) * 4; n >= 8 {
-		p.setEnd(off, off+n)
-	}
-	switch h.LNH() {
-	case 2:
-		p.bth(b, off+8)
-	case 3:
-		if p.grh(b, off+8) {
-			p.bth(b, off+48)
-		}
+		p.iwarp(b)
 	}
 }
 

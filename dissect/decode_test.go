@@ -29,7 +29,7 @@ func TestDecodeEveryOpcodeOnEveryStack(t *testing.T) {
 				}
 				general := Packet{Link: p.Link, CapLen: p.CapLen, WireLen: p.WireLen}
 				new(Decoder).general(&general, frame)
-				if general.ICRC = p.ICRC; general != *p {
+				if general.ICRC, general.vcrc = p.ICRC, p.vcrc; general != *p {
 					t.Fatalf("%v: the general way gives\n%+v, Decode\n%+v", op, general, p)
 				}
 				checkTransport(t, &stack{s.name, s.link, s.proto, s.network, s.build}, op, p, frame, tr)

@@ -35,11 +35,13 @@ type Field struct {
 
 // fieldTables lists every table. A header's table stands beside the header.
 var fieldTables = [][]Field{
-	frameFields, ethernetFields, sllFields, sll2Fields, nullFields, vlanFields, macControlFields,
-	lrhFields, ipv4Fields, ipv6Fields, grhFields, udpFields, tcpFields,
+	frameFields, erfFields, outerFields, ethernetFields, sllFields, sll2Fields, nullFields, vlanFields, macControlFields,
+	mplsFields, pppoeFields, greFields, erspanFields, vxlanFields, geneveFields,
+	ibLinkFields, lrhFields, rwhFields, ipv4Fields, ipv6Fields, grhFields, udpFields, tcpFields,
 	bthFields, rdethFields, xrcethFields, dethFields, fethFields, rethFields, atomicETHFields,
-	aethFields, atomicAckETHFields, immDtFields, iethFields, payloadFields, icrcFields,
+	aethFields, atomicAckETHFields, immDtFields, iethFields, payloadFields, icrcFields, vcrcFields,
 	madFields, cmFields,
+	mpaFields, ddpFields, rdmapFields,
 }
 
 // fields is all rows in one slice, in the tables' order; byName and byLayer
@@ -95,7 +97,12 @@ func Fields() []Field { return fields }
 func FieldUnions() map[string][]string { return fieldUnions }
 
 // LayerFields returns the rows of one layer in table order.
-func LayerFields(l Layer) []*Field { return byLayer[l%numLayers] }
+func LayerFields(l Layer) []*Field {
+	if l >= numLayers {
+		return nil
+	}
+	return byLayer[l]
+}
 
 // LookupField returns the rows of a name; "infiniband." in front may be left
 // out. It is nil for an unknown name.
@@ -199,7 +206,7 @@ func (p *Packet) layerEnd(l Layer) int {
 	switch l {
 	case LayerFrame:
 		return int(p.CapLen)
-	case LayerPayload, LayerMAD, LayerIPCM:
+	case LayerPayload, LayerMAD, LayerIPCM, LayerRDMAPTerminate:
 		return int(p.payload + p.payloadLen)
 	default:
 		return p.Offset(l) + l.Size()

@@ -114,6 +114,16 @@ func etherTypeName(v uint64) string {
 		return "RoCE v1"
 	case 0x88CC:
 		return "LLDP"
+	case etherBridging:
+		return "bridged Ethernet"
+	case etherMPLS, etherMPLSMulticast:
+		return "MPLS"
+	case etherPPPoE:
+		return "PPPoE session"
+	case etherERSPAN:
+		return "ERSPAN type I or II"
+	case etherERSPAN3:
+		return "ERSPAN type III"
 	}
 	return ""
 }

@@ -63,8 +63,51 @@ const (
 	LayerPayload
 	LayerICRC
 
+	endSetLayers
+)
+
+// The layers that a frame seldom has. They are no part of a LayerSet: a packet
+// lists those that it has, with their offsets. The headers around a tunnel's
+// inner packet are layers of their own, so that the inner ones keep their names.
+const (
+	LayerOuterEthernet Layer = firstListed + iota
+	LayerOuterVLAN
+	LayerOuterIPv4
+	LayerOuterIPv6
+	LayerOuterUDP
+	LayerOuterEthernet2 // of a tunnel in a tunnel
+	LayerOuterVLAN2
+	LayerOuterIPv42
+	LayerOuterIPv62
+	LayerOuterUDP2
+	LayerERF
+	LayerMPLS
+	LayerMPLS2 // the label below it
+	LayerPPPoE
+	LayerGRE
+	LayerERSPAN2
+	LayerERSPAN3
+	LayerVXLAN
+	LayerGENEVE
+	LayerRWH
+	LayerVCRC
+	LayerIBLink
+	LayerMPARequest
+	LayerMPAReply
+	LayerFPDU
+	LayerDDPTagged
+	LayerDDPUntagged
+	LayerRDMAPReadRequest
+	LayerRDMAPTerminate
+	LayerRDMAPAtomicRequest
+	LayerRDMAPAtomicResponse
+	LayerRDMAPImmediate
+
 	numLayers
 )
+
+// firstListed is the first layer that does not fit into a LayerSet.
+const firstListed = 64
 
 // layerInfo is what the tree view and the decoder need to know of a layer.
 var layerInfo = [numLayers]struct {
@@ -111,6 +154,39 @@ var layerInfo = [numLayers]struct {
 	LayerIPCM:         {"RDMA IP CM Service", ipcmSize},
 	LayerPayload:      {"Payload", 0},
 	LayerICRC:         {"ICRC - Invariant CRC", 4},
+
+	LayerOuterEthernet:       {"Ethernet (outer)", 14},
+	LayerOuterVLAN:           {"802.1Q VLAN (outer)", 4},
+	LayerOuterIPv4:           {"Internet Protocol Version 4 (outer)", 20},
+	LayerOuterIPv6:           {"Internet Protocol Version 6 (outer)", 40},
+	LayerOuterUDP:            {"User Datagram Protocol (outer)", 8},
+	LayerOuterEthernet2:      {"Ethernet (second outer)", 14},
+	LayerOuterVLAN2:          {"802.1Q VLAN (second outer)", 4},
+	LayerOuterIPv42:          {"Internet Protocol Version 4 (second outer)", 20},
+	LayerOuterIPv62:          {"Internet Protocol Version 6 (second outer)", 40},
+	LayerOuterUDP2:           {"User Datagram Protocol (second outer)", 8},
+	LayerERF:                 {"Extensible Record Format", 16},
+	LayerMPLS:                {"MPLS", 4},
+	LayerMPLS2:               {"MPLS (second label)", 4},
+	LayerPPPoE:               {"PPP-over-Ethernet Session", 8},
+	LayerGRE:                 {"Generic Routing Encapsulation", 4},
+	LayerERSPAN2:             {"ERSPAN type II", 8},
+	LayerERSPAN3:             {"ERSPAN type III", 12},
+	LayerVXLAN:               {"Virtual eXtensible LAN", 8},
+	LayerGENEVE:              {"Generic Network Virtualization Encapsulation", 8},
+	LayerRWH:                 {"Raw Header", 4},
+	LayerVCRC:                {"VCRC - Variant CRC", 2},
+	LayerIBLink:              {"InfiniBand Link Packet", 6},
+	LayerMPARequest:          {"MPA Request Frame", mpaFrameSize},
+	LayerMPAReply:            {"MPA Reply Frame", mpaFrameSize},
+	LayerFPDU:                {"MPA FPDU", 2},
+	LayerDDPTagged:           {"DDP/RDMAP, tagged", ddpTaggedSize},
+	LayerDDPUntagged:         {"DDP/RDMAP, untagged", ddpUntaggedSize},
+	LayerRDMAPReadRequest:    {"RDMAP Read Request", 28},
+	LayerRDMAPTerminate:      {"RDMAP Terminate", 4},
+	LayerRDMAPAtomicRequest:  {"RDMAP Atomic Request", 52},
+	LayerRDMAPAtomicResponse: {"RDMAP Atomic Response", 12},
+	LayerRDMAPImmediate:      {"RDMAP Immediate Data", 8},
 }
 
 // String returns the layer's name as the detail tree shows it.
@@ -129,7 +205,8 @@ func (l Layer) Size() int {
 	return 0
 }
 
-// LayerSet is a set of layers, one bit each.
+// LayerSet is a set of layers, one bit each. It holds those that frames
+// usually have; for the others see Packet.Listed.
 type LayerSet uint64
 
 // Has reports whether l is in the set.

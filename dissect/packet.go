@@ -27,7 +27,16 @@ func (a Addr) Netip() netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-func (a Addr) String() string { return a.Netip().String() }
+// IsLID reports whether a local identifier of native InfiniBand is held, which
+// is the address of packets without a GRH.
+func (a Addr) IsLID() bool { return a.Hi == 0 && a.Lo != 0 && a.Lo <= 0xFFFF }
+
+func (a Addr) String() string {
+	if a.IsLID() {
+		return "LID " + decimal(a.Lo)
+	}
+	return a.Netip().String()
+}
 
 // AddrFrom converts from the standard library's form.
 func AddrFrom(n netip.Addr) Addr {
@@ -52,9 +61,10 @@ const (
 	ProtoInfiniBand
 	ProtoTCP // may hold a socket exchange or iWARP
 	ProtoPause
+	ProtoIBLink // InfiniBand link packet: flow control, not tracked
 )
 
-var protocolNames = [...]string{"other", "RoCE v2", "RoCE v1", "InfiniBand", "TCP", "pause"}
+var protocolNames = [...]string{"other", "RoCE v2", "RoCE v1", "InfiniBand", "TCP", "pause", "InfiniBand link"}
 
 func (p Protocol) String() string {
 	if int(p) < len(protocolNames) {
@@ -147,13 +157,21 @@ type Packet struct {
 	end        uint32 // end of the network layer by its length field
 
 	problem [maxProblems]Problem
+
+	listed
 }
 
 // Has reports whether the frame has the layer. Payload and ICRC are there
 // where the lengths say so, captured or not.
-func (p *Packet) Has(l Layer) bool { return p.layers>>l&1 != 0 }
+func (p *Packet) Has(l Layer) bool {
+	if l >= firstListed {
+		return p.find(l) >= 0
+	}
+	return p.layers>>l&1 != 0
+}
 
-// Layers returns the set of layers that the frame has.
+// Layers returns the set of layers that the frame has, without the seldom ones
+// (see Listed).
 func (p *Packet) Layers() LayerSet { return p.layers }
 
 // Offset returns where the layer begins in the frame. It is meaningful only
@@ -164,6 +182,8 @@ func (p *Packet) Offset(l Layer) int {
 		return int(p.off[l])
 	case l < endExtLayers:
 		return int(p.off[LayerBTH]) + int(opTable[p.Opcode].offset[l-numBaseLayers])
+	case l >= firstListed:
+		return p.find(l)
 	case l == LayerMAD, l == LayerPayload:
 		return int(p.payload)
 	case l <= LayerCMAPR:
