@@ -26,10 +26,12 @@ type Options struct {
 	MAC    [6]byte    // the interface's
 	Router netip.Addr // where frames to others than neighbours go, from addresses that the kernel does not have
 
-	Device   rnic.Options     // of the device; MAC, Addrs and Clock are set here
-	CM       connect.CMConfig // limits and times of CM; Send and Event are set here
-	Rules    *fault.Set       // what happens to the host's packets, out and in; nil = nothing
-	Patience time.Duration    // for each word of a conversation, and for who is asked for his MAC; 0 = 10 s
+	Device rnic.Options     // of the device; MAC, Addrs and Clock are set here
+	CM     connect.CMConfig // limits and times of CM; Send and Event are set here
+	// Wrap is put around the port before anything else, to see all that goes through it; nil = nothing.
+	Wrap     func(port.Port) (port.Port, error)
+	Rules    *fault.Set    // what happens to the host's packets, out and in; nil = nothing
+	Patience time.Duration // for each word of a conversation, and for who is asked for his MAC; 0 = 10 s
 
 	// Event is told of the device's asynchronous events, by the host's thread.
 	Event func(rnic.Event)
@@ -67,6 +69,12 @@ type Host struct {
 func New(p port.Port, o Options) (*Host, error) { return newHost(p, o, false) }
 
 func newHost(p port.Port, o Options, kernel bool) (*Host, error) {
+	if o.Wrap != nil {
+		var err error
+		if p, err = o.Wrap(p); err != nil {
+			return nil, err
+		}
+	}
 	var faults *fault.Port
 	if o.Rules != nil {
 		var err error

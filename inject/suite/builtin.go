@@ -65,7 +65,7 @@ func Coverage() ([]Row, error) {
 		all = append(all, Row{f.ID, f.What, by[strings.ToUpper(f.ID)], uncovered[f.ID]})
 	}
 	for _, d := range failures {
-		all = append(all, Row{d.id, d.what, by[d.id], uncovered[d.id]})
+		all = append(all, Row{d.id, d.what, by[strings.ToUpper(d.id)], uncovered[d.id]})
 	}
 	return all, nil
 }

@@ -213,6 +213,8 @@ func (r *runner) do(s *Step) error {
 		return err
 	case s.Reset != "":
 		return r.reset(p)
+	case s.CM:
+		return r.askCM(p, s)
 	case s.Hook != "":
 		return r.command(p, s)
 	case s.Packet != nil:
@@ -347,8 +349,28 @@ func (r *runner) problem(p Problem) {
 	}
 }
 
+// postMost is how much of our RNIC's is posted at a time.
+const postMost = 256
+
 // post has our RNIC request.
 func (r *runner) post(p *pair, s *Step) error {
+	if s.Unrecorded {
+		if err := r.l.do(func() error { r.l.tap.silent = true; return nil }); err != nil {
+			return err
+		}
+		defer func() { _ = r.l.do(func() error { r.l.tap.silent = false; return nil }) }()
+	}
+	for left := s.Count; left > postMost && len(r.problems) == 0; left -= postMost {
+		part := *s
+		part.Count, part.Unrecorded = postMost, false
+		if err := r.post(p, &part); err != nil {
+			return err
+		}
+		if left-postMost <= postMost {
+			part.Count = left - postMost
+			return r.post(p, &part)
+		}
+	}
 	n := 64
 	if s.Length != nil {
 		n = *s.Length
@@ -378,7 +400,7 @@ func (r *runner) post(p *pair, s *Step) error {
 			wr.SGL = []rnic.SGE{mr.SGE(*at, n)}
 		}
 		if op == rnic.OpWrite || op == rnic.OpWriteImm {
-			if off := int(wr.RemoteVA - r.main.VA); off >= 0 && off+n <= len(r.model) {
+			if off, inside := r.offset(wr.RemoteVA, n); inside {
 				copy(r.model[off:], mr.Bytes()[*at:*at+n])
 				clear(r.vague[off : off+n])
 			}

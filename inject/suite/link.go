@@ -39,6 +39,8 @@ type link struct {
 	patient time.Duration // how long an answer may take
 	quiet   time.Duration // how long silence has to be
 	driven  bool
+	anew    bool                              // a connection can be made anew
+	macOf   func(netip.Addr) ([6]byte, error) // nil: it is asked for here
 }
 
 // pair is a connection, and what the runner knows of the device's side of it.
@@ -157,12 +159,17 @@ func (l *link) makeQP(s *Setup, transport dissect.Transport) (*rnic.QP, error) {
 	if err := q.Modify(a, mask); err != nil {
 		return nil, err
 	}
+	return q, l.receives(q, s)
+}
+
+// receives posts our receives.
+func (l *link) receives(q *rnic.QP, s *Setup) error {
 	for range or(s.OurReceives, 16) {
 		if err := q.PostRecv(rnic.RecvWR{ID: recvID, SGL: []rnic.SGE{l.sink.SGE(regionSize/2, 4096)}}); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return q, nil
+	return nil
 }
 
 const recvID = 1 << 40
@@ -221,7 +228,7 @@ func (l *link) byHook(c *Case, i int, seed uint64) (*pair, error) {
 	}
 	gid, src := l.from(dst)
 	p.psn = dissect.PSN(or(s.PSN, uint32(seed*2654435761+uint64(i)*7919)&0xFFFFFF))
-	if p.qp, err = l.makeQP(s, transport); err != nil {
+	if err = l.do(func() error { p.qp, err = l.makeQP(s, transport); return err }); err != nil {
 		return nil, err
 	}
 	p.local = Numbers{
@@ -303,6 +310,9 @@ func (l *link) ask(c *Command) (*Answer, error) {
 func (l *link) find(addr netip.Addr, text string) (mac [6]byte, err error) {
 	if text != "" {
 		return parseMAC(text)
+	}
+	if l.macOf != nil {
+		return l.macOf(addr)
 	}
 	found := false
 	r := connect.Resolver{Host: &connect.Host{MAC: l.mac, Addrs: l.addrs}, Send: l.dev.SendFrame, Found: func(_ netip.Addr, m [6]byte, ok bool) { mac, found = m, ok }}

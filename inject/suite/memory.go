@@ -3,6 +3,7 @@ package suite
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"strings"
@@ -64,16 +65,16 @@ func (t *InMemory) open(_ context.Context, c *Case, seed uint64) (*link, error) 
 	if err != nil {
 		return nil, err
 	}
-	host := connect.Host{MAC: deviceMAC, Addrs: deviceAddrs}
-	dut.OnOther(func(frame []byte, _ int64) {
-		if answer := host.Answer(nil, frame); len(answer) > 0 {
-			_ = dut.SendFrame(answer) // who is not answered asks again
-		}
-	})
+	answerPings(dut)
+	cm, err := connect.NewCM(connect.CMConfig{Send: dut.SendFrame, Event: func(connect.Event) {}, Rand: rand.NewPCG(seed, 2)})
+	if err != nil {
+		return nil, err
+	}
+	dut.OnManagement(cm.Handle)
 	if l.device, err = NewRNIC(dut, seed, nil, nil); err != nil {
 		return nil, err
 	}
-	l.driven, l.patient, l.quiet = true, 2*time.Millisecond, 500*time.Microsecond
+	l.anew, l.driven, l.patient, l.quiet = true, true, 2*time.Millisecond, 500*time.Microsecond
 	holds := len(c.Faults) > 0
 	l.pass = func(until int64) error {
 		for steps := 0; ; steps++ {
@@ -109,6 +110,16 @@ func (t *InMemory) open(_ context.Context, c *Case, seed uint64) (*link, error) 
 	l.connect = func(i int) (*pair, error) { return l.byHook(c, i, seed) }
 	l.close = func() error { return nil }
 	return l, nil
+}
+
+// answerPings has a device answer ARP, neighbour discovery and echo.
+func answerPings(d *rnic.Device) {
+	host := connect.Host{MAC: d.MAC(), Addrs: d.Addrs()}
+	d.OnOther(func(frame []byte, _ int64) {
+		if answer := host.Answer(nil, frame); len(answer) > 0 {
+			_ = d.SendFrame(answer) // who is not answered asks again
+		}
+	})
 }
 
 func parseMAC(text string) (mac [6]byte, err error) {

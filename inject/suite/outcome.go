@@ -186,13 +186,13 @@ func (r *runner) checkRead(x *sent, reads []*record, data []byte) string {
 	if !reads[len(reads)-1].p.Op().Ends() {
 		return "the last response is no Last or Only"
 	}
-	at := int64(x.va - r.main.VA)
-	if x.key != "" && x.key != "main" || at < 0 || at+int64(len(data)) > int64(len(r.model)) {
+	at, inside := r.offset(x.va, len(data))
+	if x.key != "" && x.key != "main" || !inside {
 		return ""
 	}
 	for i, b := range data {
-		if b != r.model[at+int64(i)] && !r.vague[at+int64(i)] {
-			return fmt.Sprintf("byte %d is %#02x where memory has %#02x", i, b, r.model[at+int64(i)])
+		if b != r.model[at+i] && !r.vague[at+i] {
+			return fmt.Sprintf("byte %d is %#02x where memory has %#02x", i, b, r.model[at+i])
 		}
 	}
 	return ""
@@ -218,16 +218,14 @@ func (r *runner) accept(p *pair, x *sent) {
 
 // write does to the model what a packet does to the device's memory.
 func (r *runner) write(p *pair, x *sent) {
-	if x.key != "" && x.key != "main" || x.va < r.main.VA {
+	at, inside := r.offset(x.va, len(x.data))
+	if x.key != "" && x.key != "main" || !inside {
 		return
 	}
-	at := int(x.va - r.main.VA)
 	switch info := x.op.Info(); info.Family {
 	case dissect.Write:
-		if at+len(x.data) <= len(r.model) {
-			copy(r.model[at:], x.data)
-			clear(r.vague[at : at+len(x.data)])
-		}
+		copy(r.model[at:], x.data)
+		clear(r.vague[at : at+len(x.data)])
 		if p.transport == dissect.UC && info.Position != dissect.Only {
 			r.unsure(x) // the message may lose a packet yet
 		}
@@ -246,30 +244,36 @@ func (r *runner) write(p *pair, x *sent) {
 
 // unsure notes that parts of the message under way may have been written or not.
 func (r *runner) unsure(x *sent) {
-	if x.op.Info().Family != dissect.Write || x.va < r.main.VA {
-		return
+	if at, inside := r.offset(x.va, len(x.data)); inside && x.op.Info().Family == dissect.Write {
+		for i := range x.data {
+			r.vague[at+i] = true
+		}
 	}
-	at := x.va - r.main.VA
-	for i := at; i < at+uint64(len(x.data)) && i < uint64(len(r.vague)); i++ {
-		r.vague[i] = true
+}
+
+// offset is where n bytes at an address lie in the device's memory, if they do.
+func (r *runner) offset(va uint64, n int) (at int, inside bool) {
+	if d := va - r.main.VA; va >= r.main.VA && d <= uint64(len(r.model)) && uint64(n) <= uint64(len(r.model))-d {
+		return int(d), true
 	}
+	return 0, false
 }
 
 // word is 8 bytes of the model, as processors of today have them.
 func (r *runner) word(va uint64) uint64 {
-	if at := va - r.main.VA; va >= r.main.VA && at+8 <= uint64(len(r.model)) {
+	if at, inside := r.offset(va, 8); inside {
 		return binary.LittleEndian.Uint64(r.model[at:])
 	}
 	return 0
 }
 
 func (r *runner) setWord(va, v uint64) {
-	if at := va - r.main.VA; va >= r.main.VA && at+8 <= uint64(len(r.model)) {
+	if at, inside := r.offset(va, 8); inside {
 		binary.LittleEndian.PutUint64(r.model[at:], v)
 	}
 }
 
 func (r *runner) isVague(va uint64) bool {
-	at := va - r.main.VA
-	return va < r.main.VA || at+8 > uint64(len(r.model)) || r.vague[at]
+	at, inside := r.offset(va, 8)
+	return !inside || r.vague[at]
 }

@@ -34,7 +34,7 @@ func (r *runner) live() error {
 	defer func() { r.problems = append(before, r.problems...) }()
 
 	subject := r.l.pairs[0]
-	if subject.dead && r.l.device != nil && subject.transport != dissect.UD {
+	if subject.dead && r.l.anew && subject.transport != dissect.UD {
 		if err := r.reset(subject); err != nil {
 			r.probe.Same = probeSilent
 			r.problem(Problem{Kind: "probe", Required: "the queue pair can be made anew behind its error", Seen: err.Error()})

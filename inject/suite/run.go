@@ -19,6 +19,7 @@ import (
 // Options say how cases are run. The zero value runs those of the tier quick, once.
 type Options struct {
 	Tier       string   // quick, full or soak, each with all before it
+	Cases      []string // IDs of cases, whatever their tier
 	Only, Skip []string // IDs and rows of cases, with * and ?
 	Repeat     int
 	Seed       uint64
@@ -58,13 +59,20 @@ func (s *Scenario) Select(o *Options) ([]*Case, error) {
 		c := &s.Cases[i]
 		only := matches(o.Only, c)
 		skip := matches(o.Skip, c)
+		if len(o.Cases) > 0 {
+			if k := slices.IndexFunc(o.Cases, func(id string) bool { return strings.EqualFold(id, c.ID) }); k >= 0 {
+				used[o.Cases[k]] = true
+				all = append(all, c)
+			}
+			continue
+		}
 		switch {
 		case skip, len(o.Only) > 0 && !only, len(o.Only) == 0 && slices.Index(Tiers, c.Tier) > tier:
 		default:
 			all = append(all, c)
 		}
 	}
-	for _, p := range append(slices.Clone(o.Only), o.Skip...) {
+	for _, p := range slices.Concat(o.Cases, o.Only, o.Skip) {
 		if !used[p] {
 			return nil, fmt.Errorf("no case is called %q, and none is of such a row", p)
 		}

@@ -68,7 +68,7 @@ type Setup struct {
 	TrafficClass int      `yaml:"traffic_class"` // of what we send
 }
 
-// Step is one thing that happens. Of Send, Post, Device, Wait, Count, Reset and Lose, one says what.
+// Step is one thing that happens. Of Send, Repeat, Post, Device, Lose, Wait, Reset, CM, Hook, Packet and Meter, one says what.
 type Step struct {
 	// Send is the opcode of a crafted packet to the device: RC_RDMA_WRITE_ONLY. Its fields are those of a good next packet,
 	// unless others are given.
@@ -93,15 +93,17 @@ type Step struct {
 	Late   bool              `yaml:"late"`   // it repairs a gap: its PSN is the one that the device waits for
 
 	// Post is an operation of our RNIC, Device one of the device's: write, write-imm, read, send, send-imm, compare-swap, fetch-add.
-	Post   string `yaml:"post"`
-	Device string `yaml:"device"`
-	Count  int    `yaml:"count"` // how many; default 1
-	NoWait bool   `yaml:"no_wait"`
-	BadKey bool   `yaml:"bad_key"` // with a local key that is not valid
+	Post       string `yaml:"post"`
+	Device     string `yaml:"device"`
+	Count      int    `yaml:"count"` // how many; default 1
+	NoWait     bool   `yaml:"no_wait"`
+	Unrecorded bool   `yaml:"unrecorded"` // too many packets to keep
+	BadKey     bool   `yaml:"bad_key"`    // with a local key that is not valid
 
 	Lose   int           `yaml:"lose"`  // so many PSNs of ours are skipped, as if the network lost them
 	Wait   time.Duration `yaml:"wait"`  // so long nothing is done
 	Reset  string        `yaml:"reset"` // a queue pair is made anew, on both sides: subject or other
+	CM     bool          `yaml:"cm"`    // a request by CM for a service that nobody offers: it is to be rejected
 	Hook   string        `yaml:"hook"`  // a command for the device: deregister, receive, error, destroy
 	Packet *PacketCheck  `yaml:"packets"`
 	Meter  *CounterCheck `yaml:"counter"`
@@ -210,7 +212,7 @@ func Parse(name string, data []byte) (*Scenario, error) {
 var Tiers = []string{"quick", "full", "soak"}
 
 // Abilities are what a case may need of a device, and a profile may deny.
-var Abilities = []string{"write", "write-imm", "read", "send", "send-imm", "send-inv", "atomic", "zero-length", "unaligned", "cnp", "rnr", "uc", "ud", "srq", "ipv6", "requester", "ping"}
+var Abilities = []string{"write", "write-imm", "read", "send", "send-imm", "send-inv", "atomic", "zero-length", "unaligned", "cnp", "rnr", "uc", "ud", "srq", "ipv6", "requester", "ping", "cm"}
 
 const (
 	responder = "responder"
@@ -296,13 +298,13 @@ func (c *Case) complete() error {
 // complete sets what is not said, and looks whether what is said can be.
 func (s *Step) complete(c *Case) error {
 	does := 0
-	for _, d := range []bool{s.Send != "" || s.Repeat, s.Post != "", s.Device != "", s.Lose != 0, s.Wait != 0, s.Reset != "", s.Hook != "", s.Packet != nil, s.Meter != nil} {
+	for _, d := range []bool{s.Send != "" || s.Repeat, s.Post != "", s.Device != "", s.Lose != 0, s.Wait != 0, s.Reset != "", s.CM, s.Hook != "", s.Packet != nil, s.Meter != nil} {
 		if d {
 			does++
 		}
 	}
 	if does != 1 {
-		return errors.New("a step does one thing: send, repeat, post, device, lose, wait, reset, hook, packets or counter")
+		return errors.New("a step does one thing: send, repeat, post, device, lose, wait, reset, cm, hook, packets or counter")
 	}
 	if s.Send != "" {
 		if _, ok := opcodes()[s.Send]; !ok {

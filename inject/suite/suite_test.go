@@ -1,8 +1,12 @@
 package suite
 
 import (
+	"bytes"
 	"os"
+	"strings"
 	"testing"
+
+	"github.com/rocescope/rocescope/inject/fault"
 )
 
 // TestClean: our own RNIC passes the whole built-in suite.
@@ -13,4 +17,79 @@ func TestClean(t *testing.T) {
 	}
 	res := Run(t, &InMemory{}, "conformance/full", o)
 	t.Log(res.Summary())
+}
+
+// TestRows: every row of the fault catalogue, and every reported device failure, has a case or a written reason why not.
+func TestRows(t *testing.T) {
+	rows, err := Coverage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := len(fault.Catalogue()) + len(failures); len(rows) != want || want != 199+57 {
+		t.Errorf("%d rows where the catalogue has 199 and the reports are 57", len(rows))
+	}
+	covered := 0
+	for _, r := range rows {
+		switch {
+		case len(r.Cases) == 0 && r.Why == "":
+			t.Errorf("%s (%s) has no case, and no reason why not", r.ID, r.What)
+		case len(r.Cases) > 0 && r.Why != "":
+			t.Errorf("%s has cases, and a reason why it has none", r.ID)
+		case len(r.Cases) > 0:
+			covered++
+		}
+	}
+	t.Logf("%d of %d rows have cases", covered, len(rows))
+}
+
+// TestDeterminism: the same seed makes the same packets, byte by byte; another seed others.
+func TestDeterminism(t *testing.T) {
+	s, err := Conformance()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packets := func(seed uint64) []byte {
+		dir := t.TempDir()
+		res, err := Execute(t.Context(), &InMemory{}, s, Options{Seed: seed, Captures: dir, Cases: []string{"IP-08", "ICRC-03", "D27", "LOAD-03", "PSN-09", "RSP-02", "UC-01"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []byte
+		for i := range res.Cases {
+			data, err := os.ReadFile(res.Cases[i].Capture)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, data...)
+		}
+		return all
+	}
+	one, again, other := packets(5), packets(5), packets(6)
+	if !bytes.Equal(one, again) {
+		t.Error("the same seed made other packets")
+	}
+	if bytes.Equal(one, other) {
+		t.Error("another seed made the same packets")
+	}
+}
+
+// TestBadScenarios: what is wrong with a file is said with its place.
+func TestBadScenarios(t *testing.T) {
+	for _, x := range []struct{ text, want string }{
+		{"name: x\n", "it has no cases"},
+		{"cases:\n  - {id: BTH-01, stepz: []}\n", "bad.yaml:2: "},
+		{"cases:\n  - id: NEW-1\n    steps:\n      - {send: RC_SEND_ONLY}\n", "no row of the fault catalogue"},
+		{"cases:\n  - id: BTH-01\n    steps:\n      - {send: RC_SENT}\n", "bad.yaml:4: case BTH-01: step 1: \"RC_SENT\" is no opcode"},
+		{"cases:\n  - id: BTH-01\n    steps:\n      - {send: RC_SEND_ONLY, wait: 1ms}\n", "a step does one thing"},
+		{"cases:\n  - id: BTH-01\n    steps:\n      - {send: RC_SEND_ONLY, expect: MAYBE}\n", "expect cannot be \"MAYBE\""},
+		{"cases:\n  - id: BTH-01\n    faults: [\"drop nth=1 every=2\"]\n    steps: []\n", "case BTH-01: fault"},
+		{"cases:\n  - id: BTH-01\n    steps:\n      - {packets: {filter: \"bth.pns == 3\", max: 0}}\n", "did you mean"},
+		{"cases:\n  - {id: BTH-01, steps: []}\n  - {id: bth-01, steps: []}\n", "there are two of this id"},
+		{"cases:\n  - {id: BTH-01, tier: later, steps: []}\n", "tier cannot be \"later\""},
+	} {
+		_, err := Parse("bad.yaml", []byte(x.text))
+		if err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%q: %v; want %q", x.text, err, x.want)
+		}
+	}
 }
