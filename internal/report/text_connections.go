@@ -122,6 +122,9 @@ func pairedBy(c *Connection) cell {
 	return painted(warning, "unpaired")
 }
 
+// StateText is a queue pair's state in a word, "closed" where it ended in order.
+func (c *Connection) StateText(q *QP) string { return stateCell(c, q).text }
+
 // stateCell is a state. ERROR is bad only if work was lost by it: the queue pairs of a connection that was closed in order
 // end there too.
 func stateCell(c *Connection, q *QP) cell {

@@ -22,7 +22,7 @@ type chart struct {
 
 const (
 	marginLeft   = 92
-	marginRight  = 14
+	marginRight  = 30
 	marginTop    = 10
 	marginBottom = 26
 )
@@ -35,7 +35,7 @@ func newChart(id, title string, width, height float64, zero int64, x, y axis) *c
 		"data-frame", fmt.Sprintf("%g %g %g %g", c.left, c.top, c.inner, c.tall))
 	c.rect("plot", c.left, c.top, c.inner, c.tall, 0, "")
 	c.open("ticks")
-	values, texts := y.ticks(max(2, int(c.tall/44)))
+	values, texts := y.ticks(max(2, int(c.tall/34)))
 	for i, v := range values {
 		at := c.py(v)
 		c.line("gridline", c.left, at, c.left+c.inner, at)

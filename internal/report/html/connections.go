@@ -92,7 +92,7 @@ func (b *builder) row(c *report.Connection, found map[string]int) connectionRow 
 	if failedMessages(c) > 0 {
 		state += " bad"
 	}
-	states := stateText(c.A.State) + " / " + stateText(c.B.State)
+	states := c.StateText(&c.A) + " / " + c.StateText(&c.B)
 	add(states, states, state)
 	var messages, payload, resent, naks, lost uint64
 	goodput := 0.0
@@ -156,13 +156,6 @@ func failedMessages(c *report.Connection) (n uint64) {
 		}
 	}
 	return n
-}
-
-func stateText(s string) string {
-	if s == flows.StateUnknown.String() {
-		return "?"
-	}
-	return s
 }
 
 func qpText(q *report.QP) string {
@@ -284,7 +277,7 @@ func (b *builder) qp(name string, c *report.Connection, q *report.QP) qpView {
 			steps = append(steps, s)
 		}
 	}
-	v := qpView{Name: name + "  " + qpText(q), State: stateText(q.State), Steps: stateRows(steps, b.zero)}
+	v := qpView{Name: name + "  " + qpText(q), State: c.StateText(q), Steps: stateRows(steps, b.zero)}
 	v.SVG = drawStates(name, q, steps)
 	u := &q.InUse
 	parts := []string{report.Plural(u.SQSent, "work request") + " sent, " + report.Count(u.SQAcked) + " acknowledged"}

@@ -80,7 +80,11 @@ func (t *trail) psnPlot(d flows.Direction, zero int64, flags []flag) *plot {
 			l.stroke(c.x.step(float64(at-zero)), c.y.step(float64(lo)), c.y.step(float64(hi)))
 			l.from(frame, n)
 		})
-		c.add(&l, how.class, how.name)
+		class := how.class
+		if of.n <= 400 {
+			class += " few"
+		}
+		c.add(&l, class, how.name)
 	}
 	c.addFlags(flags)
 	if columns {

@@ -18,29 +18,56 @@ type Fact struct{ Name, Value string }
 // Status is what came of a case.
 type Status string
 
-// The statuses. A case is inconclusive where what happened allows no judgement.
+// The statuses. The first three are held against the device, or kept the case from being judged.
 const (
-	Passed       Status = "passed"
-	Failed       Status = "failed"
-	Inconclusive Status = "inconclusive"
-	Skipped      Status = "skipped"
+	Failed     Status = "failed"
+	Hung       Status = "hung"
+	Broken     Status = "error"
+	Disputed   Status = "disputed"
+	Reported   Status = "reported"
+	Documented Status = "documented"
+	Passed     Status = "passed"
+	Skipped    Status = "skipped"
 )
+
+// statuses are the order in which a reader wants cases, how each looks, and its sign.
+var statuses = []struct {
+	status       Status
+	look, letter string
+}{
+	{Failed, "error", "✕"},
+	{Hung, "error", "✕"},
+	{Broken, "error", "✕"},
+	{Disputed, "warning", "?"},
+	{Reported, "warning", "!"},
+	{Documented, "note", "i"},
+	{Passed, "passed", "✓"},
+	{Skipped, "skipped", "–"},
+}
 
 // Case is a case with its verdict and what it rests on.
 type Case struct {
 	ID, Title string
 	Group     string
 	Status    Status
+	Why       string // of a status that needs a reason
 	Required  string // what the device has to do
 	Seen      string // what it did
 	Rule      string // whose word that is
 	Took      string // time, as text
-	Deciding  string // "frames 4 and 9: NAK instead of RNR NAK"
+	Problems  []Problem
+	Alive     string // whether the device answered behind the case
 	Again     string // the command that runs it again
-	Left      string // name of this end, of the diagram
-	Right     string // the device
+	Capture   string // the file with its packets
+	Left      string // name of this end, in the diagram
+	Right     string // the device's
 	Packets   []CasePacket
-	Earlier   int // packets before those
+}
+
+// Problem is something that was not as required.
+type Problem struct {
+	Required, Seen, Rule string
+	Deciding             string // "frames 4 and 9"
 }
 
 // CasePacket is a packet of a case.

@@ -16,22 +16,18 @@ type suitePage struct {
 
 type statusCount struct {
 	Status Status
+	Look   string
 	Count  int
 }
 
 type caseView struct {
 	Case
 	Anchor string
+	Look   string
 	Letter string
 	Open   bool
 	Ladder template.HTML
 }
-
-// statuses are the order in which a reader wants cases.
-var statuses = []struct {
-	status Status
-	letter string
-}{{Failed, "✕"}, {Inconclusive, "?"}, {Passed, "✓"}, {Skipped, "–"}}
 
 // Write writes the page.
 func (s *Suite) Write(w io.Writer) error {
@@ -50,13 +46,13 @@ func (s *Suite) Write(w io.Writer) error {
 				continue
 			}
 			n++
-			v := caseView{Case: *c, Anchor: fmt.Sprintf("case-%d", i+1), Letter: status.letter, Open: c.Status == Failed && n <= 3}
+			v := caseView{Case: *c, Anchor: fmt.Sprintf("case-%d", i+1), Look: status.look, Letter: status.letter, Open: status.look == "error" && n <= 3}
 			v.Ladder = c.ladder()
 			p.Cases = append(p.Cases, v)
 		}
 		if n > 0 {
-			p.Statuses = append(p.Statuses, statusCount{status.status, n})
-			class := map[Status]string{Failed: "bad", Inconclusive: "warn"}[status.status]
+			p.Statuses = append(p.Statuses, statusCount{status.status, status.look, n})
+			class := map[string]string{"error": "bad", "warning": "warn"}[status.look]
 			p.Tiles = append(p.Tiles, tile{string(status.status), report.Count(uint64(n)), percent(uint64(n), uint64(len(s.Cases))) + " of cases", class})
 		}
 	}
@@ -66,10 +62,8 @@ func (s *Suite) Write(w io.Writer) error {
 	switch {
 	case len(p.Cases) == 0:
 		p.Grave = "none"
-	case p.Statuses[0].Status == Failed:
-		p.Grave = "error"
-	case p.Statuses[0].Status == Inconclusive:
-		p.Grave = "warning"
+	case p.Statuses[0].Look == "error" || p.Statuses[0].Look == "warning":
+		p.Grave = p.Statuses[0].Look
 	}
 	return execute(w, "suite", p)
 }
@@ -86,5 +80,5 @@ func (c *Case) ladder() template.HTML {
 			rungs[i].frame = fmt.Sprint(p.Frame)
 		}
 	}
-	return drawLadder("Packets of "+c.ID, c.Left, c.Right, rungs, c.Earlier)
+	return drawLadder("Packets of "+c.ID, c.Left, c.Right, rungs, 0)
 }

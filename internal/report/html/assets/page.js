@@ -182,7 +182,7 @@
       for (const flag of all("g.flag", this.svg))
         flag.setAttribute("transform", "translate(" + this.px(this.x0.lo + flag.dataset.at * this.x0.unit) + " 0)");
       this.tickBox.replaceChildren();
-      for (const [v, text] of ticks(this.y, Math.max(2, Math.floor(this.height / 44)))) {
+      for (const [v, text] of ticks(this.y, Math.max(2, Math.floor(this.height / 34)))) {
         const at = this.py(v);
         make("line", { class: "gridline", x1: this.left, x2: this.left + this.width, y1: at, y2: at }, this.tickBox);
         make("text", { class: "tick end", x: this.left - 7, y: at + 4 }, this.tickBox).textContent = text;
