@@ -19,6 +19,7 @@ type rung struct {
 	right bool  // goes to the right
 	label string
 	note  string
+	full  string // all that is known, where label and note are not all
 	class string // request, answer, nak, rnr, resent, lost, damaged, other
 	flag  bool   // this one decides
 }
@@ -85,6 +86,9 @@ func (d *drawing) rung(r *rung, y float64, after int64) {
 		d.rect("deciding", 4, y-18, ladderWidth-8, rungHeight-2, 4, "")
 	}
 	d.open("rung " + r.class)
+	if r.full != "" {
+		d.title(r.full)
+	}
 	d.text("dim end", 66, y, r.frame)
 	d.text("dim end", laneLeft-12, y, report.Duration(time.Duration(after)))
 	x1, x2 := laneLeft+4, laneRight-4

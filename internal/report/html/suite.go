@@ -76,6 +76,7 @@ type CasePacket struct {
 	At         int64 // nanoseconds since the case began
 	FromDevice bool
 	Label      string // "WRITE First · PSN 0x000010"
+	Text       string // all of it, for whoever points at it
 	Note       string
 	Class      string // request, answer, nak, rnr, resent, lost, damaged, ce, other
 	Decides    bool

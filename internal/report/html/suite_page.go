@@ -68,6 +68,15 @@ func (s *Suite) Write(w io.Writer) error {
 	return execute(w, "suite", p)
 }
 
+// shortened cuts a text off that has no room.
+func shortened(text string, most int) string {
+	letters := []rune(text)
+	if len(letters) <= most {
+		return text
+	}
+	return string(letters[:most-1]) + "…"
+}
+
 func (c *Case) ladder() template.HTML {
 	if len(c.Packets) == 0 {
 		return ""
@@ -75,7 +84,7 @@ func (c *Case) ladder() template.HTML {
 	rungs := make([]rung, len(c.Packets))
 	for i := range c.Packets {
 		p := &c.Packets[i]
-		rungs[i] = rung{at: p.At, right: !p.FromDevice, label: p.Label, note: p.Note, class: p.Class, flag: p.Decides}
+		rungs[i] = rung{at: p.At, right: !p.FromDevice, label: p.Label, note: shortened(p.Note, 40), full: p.Text, class: p.Class, flag: p.Decides}
 		if p.Frame > 0 {
 			rungs[i].frame = fmt.Sprint(p.Frame)
 		}
