@@ -39,6 +39,7 @@ func commands(a *app) []group {
 			newServeCommand(a),
 			newBenchCommand(a),
 			newBringupCommand(a),
+			newReplayCommand(a),
 			newWireCommand(a),
 		}},
 		{"The tables that everything reads", []*cobra.Command{

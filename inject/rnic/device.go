@@ -77,6 +77,7 @@ type Device struct {
 	onManagement, onOther func(frame []byte, at int64)
 	onEvent               func(Event)
 	management, other     []int // of the batch, what goes to the handlers
+	diverted              []diversion
 	events, told          []Event
 
 	touching []*QP // scratch of touchBatch
@@ -261,7 +262,10 @@ func (d *Device) tell() {
 	for _, i := range d.other {
 		d.onOther(d.in[i].Data, d.in[i].Time)
 	}
-	d.management, d.other = d.management[:0], d.other[:0]
+	for _, v := range d.diverted {
+		v.q.diverted(d.in[v.index].Data, d.in[v.index].Time)
+	}
+	d.management, d.other, d.diverted = d.management[:0], d.other[:0], d.diverted[:0]
 	for _, e := range d.told {
 		d.onEvent(e)
 	}

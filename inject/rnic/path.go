@@ -52,8 +52,8 @@ func flowLabel(a, b uint32) uint32 {
 	return uint32(v & 0xFFFFF)
 }
 
-// pathTo makes the headers of packets from the queue pair local to the queue pair remote.
-func (d *Device) pathTo(a *AHAttr, local, remote uint32) (p path) {
+// outer is what packets from the queue pair local to the queue pair remote go out in.
+func (d *Device) outer(a *AHAttr, local, remote uint32) dissect.Outer {
 	o := dissect.Outer{
 		DstMAC: a.DstMAC, SrcMAC: d.opt.MAC, Src: d.opt.Addrs[a.SGIDIndex], Dst: a.Dst,
 		TrafficClass: a.TrafficClass, HopLimit: a.HopLimit, FlowLabel: a.FlowLabel, SrcPort: a.SrcPort,
@@ -68,6 +68,12 @@ func (d *Device) pathTo(a *AHAttr, local, remote uint32) (p path) {
 		}
 		o.SrcPort = sourcePort(label)
 	}
+	return o
+}
+
+// pathTo makes the headers of packets from the queue pair local to the queue pair remote.
+func (d *Device) pathTo(a *AHAttr, local, remote uint32) (p path) {
+	o := d.outer(a, local, remote)
 	p.src, p.dst = d.gids[a.SGIDIndex], dissect.AddrFrom(a.Dst)
 	p.is6 = !p.src.Is4()
 	p.network = 14

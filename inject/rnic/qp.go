@@ -84,6 +84,8 @@ type QP struct {
 	rung    atomic.Bool
 	context any
 
+	diverted func(frame []byte, at int64)
+
 	listed, destroyed bool
 	nextActive        *QP
 	timerPos          int

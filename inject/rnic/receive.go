@@ -80,6 +80,10 @@ func (d *Device) receive(index int) {
 		d.management = append(d.management, index)
 		return
 	}
+	if a.q.diverted != nil {
+		d.diverted = append(d.diverted, diversion{a.q, index})
+		return
+	}
 	if a.p.ECN() == congestionExperienced && a.op.Transport != dissect.CNP {
 		a.q.marked(a)
 	}
