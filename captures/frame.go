@@ -14,6 +14,10 @@ type Frame struct {
 	// WireLen is the frame's length on the wire as the capture recorded it. It
 	// is what the file says: a strange file may hold less than len(Data).
 	WireLen int
+	// Offset is where Data begins in the file that Interfaces[Iface].File names, for
+	// whoever wants to read it again; 0 where it lies in no such file as it is:
+	// compressed and piped input, live captures.
+	Offset int64
 	// Iface is the index into Source.Interfaces of where it was captured.
 	Iface int
 	// Link names the outermost header of Data.

@@ -16,9 +16,10 @@ import (
 // got is what came out of a source: frames with bytes of their own, and every
 // error, those behind which reading went on included.
 type got struct {
-	frames []Frame
-	errs   []error
-	ifs    []Interface
+	frames  []Frame // their offsets are in a list of their own
+	offsets []int64
+	errs    []error
+	ifs     []Interface
 }
 
 // drain reads a source to its end. Batches are of a length that does not divide
@@ -34,6 +35,8 @@ func drain(t testing.TB, src Source, batchLen int) got {
 		}
 		for _, f := range batch[:n] {
 			f.Data = bytes.Clone(f.Data)
+			g.offsets = append(g.offsets, f.Offset)
+			f.Offset = 0
 			g.frames = append(g.frames, f)
 		}
 		if err == nil {
@@ -104,6 +107,11 @@ func readEveryWay(t *testing.T, data []byte) got {
 		}
 		for i := range g.ifs {
 			g.ifs[i].File = ""
+		}
+		for i, f := range g.frames {
+			if at := g.offsets[i]; at == 0 || !bytes.HasPrefix(data[at:], f.Data) {
+				t.Errorf("%s: the file does not have the frame's %d bytes at its offset %d", way.name, len(f.Data), at)
+			}
 		}
 		if i == 0 {
 			first = g

@@ -105,6 +105,7 @@ func (r *reader) attach(f *os.File, o *openOptions) error {
 		return &FileError{File: r.name, Err: fmt.Errorf("%w: it is a directory; name the files in it", ErrFormat)}
 	}
 	regular := st.Mode().IsRegular()
+	r.nowhere = !regular || f == os.Stdin
 	r.total = func() int64 {
 		if st, err := f.Stat(); err == nil && regular {
 			return st.Size()
@@ -138,7 +139,7 @@ func (r *reader) attach(f *os.File, o *openOptions) error {
 		return r.readError(err)
 	}
 	if sniff(head) == formatCompressed {
-		r.decompressed, r.taken = true, &count.n
+		r.decompressed, r.nowhere, r.taken = true, true, &count.n
 		z, done, err := decompressor(head, io.MultiReader(bytes.NewReader(bytes.Clone(head)), count), r.total())
 		if err != nil {
 			return r.readError(err)

@@ -158,6 +158,7 @@ func (p *pcapParser) parse(c *cursor, buf []byte, dst []Frame) error {
 		f := &dst[n]
 		f.Time = int64(uint64(sec)*nanosPerSecond + uint64(frac)*p.scale)
 		f.Data = b[p.header:end:end]
+		f.Offset = c.base + int64(at+p.header)
 		f.WireLen = int(wire)
 		f.Iface = 0
 		f.Link = p.link

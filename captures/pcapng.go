@@ -291,6 +291,7 @@ func (p *pcapngParser) enhanced(c *cursor, b []byte, f *Frame) error {
 	}
 	f.Time = ifc.clock.nanos(p.stamp(b[12:]))
 	f.Data = b[28:end:end]
+	f.Offset = c.base + c.used + 28
 	f.WireLen = int(p.u32(b[24:]))
 	f.Iface = p.first + int(id)
 	f.Link = ifc.link
@@ -315,6 +316,7 @@ func (p *pcapngParser) simple(c *cursor, b []byte, f *Frame) error {
 	}
 	f.Time = 0
 	f.Data = b[12 : 12+captured : 12+captured]
+	f.Offset = c.base + c.used + 12
 	f.WireLen = int(wire)
 	f.Iface = p.first
 	f.Link = ifc.link
@@ -343,6 +345,7 @@ func (p *pcapngParser) obsolete(c *cursor, b []byte, f *Frame) error {
 	end := 28 + captured
 	f.Time = ifc.clock.nanos(p.stamp(b[12:]))
 	f.Data = b[28:end:end]
+	f.Offset = c.base + c.used + 28
 	f.WireLen = int(p.u32(b[24:]))
 	f.Iface = p.first + int(id)
 	f.Link = ifc.link

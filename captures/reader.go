@@ -58,6 +58,7 @@ type reader struct {
 	name         string
 	decompressed bool
 	mapped       bool
+	nowhere      bool // offsets in the input are none in a file that can be read again
 	w            window
 	p            parser
 
@@ -138,6 +139,11 @@ func (r *reader) read(dst []Frame) (int, error) {
 		r.c.base, r.c.used, r.c.n, r.c.need = r.base+r.pos, 0, 0, 0
 		err := r.p.parse(&r.c, r.rest(), dst)
 		need := r.c.need
+		if r.nowhere {
+			for i := range dst[:r.c.n] {
+				dst[i].Offset = 0
+			}
+		}
 		r.consume()
 		if err != nil {
 			err = r.fileError(err)

@@ -16,6 +16,9 @@ type Sink struct {
 	Message    func(*Message)
 	Finding    func(*Finding)    // each occurrence, as it is found
 	Connection func(*Connection) // final records of connections that were evicted
+	// Joined tells that two streams turned out to be one connection, which has
+	// number into: Marks that said gone mean it too.
+	Joined func(gone, into uint32)
 }
 
 // Options set a tracker's bounds. The zero value is good.

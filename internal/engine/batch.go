@@ -14,6 +14,8 @@ const BatchSize = 512
 type Batch struct {
 	flows.Batch
 
+	// Frames are what the packets were decoded from.
+	Frames []captures.Frame
 	// Matched says of each packet whether the filter selects it; all true
 	// without a filter.
 	Matched []bool

@@ -75,7 +75,7 @@ func (r *run) deliver(ctx context.Context, pt *part) (over bool, err error) {
 	r.account(pt)
 	b := &r.batch
 	b.Packets, b.Data, b.Marks, b.Matched = pt.packets[:pt.n], pt.data[:pt.n], pt.marks[:pt.n], pt.matched[:pt.n]
-	b.end = r.end
+	b.Frames, b.end = pt.frames[:pt.n], r.end
 	if fault := captures.Guard(r.stage2); fault != nil {
 		if r.sinkErr != nil {
 			return true, r.sinkErr
