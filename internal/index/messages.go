@@ -1,0 +1,122 @@
+package index
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/engine"
+)
+
+// messages remembers the newest messages that ended.
+type messages struct {
+	pages     []*messagePage
+	n         int // in all
+	published atomic.Pointer[saying]
+}
+
+type messagePage [512]flows.Message
+
+// saying is what readers see.
+type saying struct {
+	pages []*messagePage
+	gone  int // messages of pages that are gone
+	n     int
+}
+
+// maxMessagePages bounds them to 32 Ki messages, some 7 MB.
+const maxMessagePages = 64
+
+func (s *messages) add(m *flows.Message) {
+	at := s.n % len(messagePage{})
+	if at == 0 {
+		if len(s.pages) == maxMessagePages {
+			s.pages = slices.Clone(s.pages[1:])
+		}
+		s.pages = append(s.pages, new(messagePage))
+	}
+	s.pages[len(s.pages)-1][at] = *m
+	s.n++
+}
+
+func (s *messages) publish() {
+	if p := s.published.Load(); p != nil && p.n == s.n {
+		return
+	}
+	pages := (s.n + len(messagePage{}) - 1) / len(messagePage{})
+	s.published.Store(&saying{s.pages, (pages - len(s.pages)) * len(messagePage{}), s.n})
+}
+
+// Messages are those of a connection, by their first frame, at most so many.
+type Messages struct {
+	List []flows.Message
+	// Total is how many there are: more than in List where that was too many. The
+	// first ones that ended are kept then.
+	Total int
+	// Partial says that there were earlier ones, which are not remembered: while a
+	// large capture is being read, and of live ones.
+	Partial bool
+}
+
+// MessagesOf returns a connection's messages that have ended. Of a capture with
+// more of them than are remembered it reads the capture again, if that is possible,
+// which takes as long as the first time.
+func (x *Index) MessagesOf(ctx context.Context, conn uint32, most int) (Messages, error) {
+	conn = x.Connection(conn)
+	var got Messages
+	take := func(m *flows.Message) {
+		if x.Connection(m.Conn) != conn {
+			return
+		}
+		got.Total++
+		if len(got.List) < most {
+			got.List = append(got.List, *m)
+		}
+	}
+	now := x.said.published.Load()
+	if now == nil {
+		return got, nil
+	}
+	var err error
+	if now.gone > 0 && x.o.Again && x.finished() {
+		err = x.again(ctx, engine.Options{}, take)
+	} else {
+		got.Partial = now.gone > 0
+		for i := now.gone; i < now.n; i++ {
+			at := i - now.gone
+			take(&now.pages[at/len(messagePage{})][at%len(messagePage{})])
+		}
+	}
+	slices.SortStableFunc(got.List, func(a, b flows.Message) int { return cmp.Compare(a.FirstFrame, b.FirstFrame) })
+	return got, err
+}
+
+func (x *Index) finished() bool {
+	select {
+	case <-x.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// again puts as much of the capture as was read through another pipeline, which
+// tracks as the first one did.
+func (x *Index) again(ctx context.Context, o engine.Options, message func(*flows.Message)) error {
+	src, err := x.o.Open(ctx)
+	if err != nil {
+		return err
+	}
+	o.Track, o.CheckICRC, o.Tracker, o.MaxFrames = true, x.o.Engine.CheckICRC, x.o.Engine.Tracker, x.o.Engine.MaxFrames
+	o.Tracker.Sink = flows.Sink{Message: message}
+	if o.MaxFrames == 0 && x.finished() {
+		o.MaxFrames = x.Last()
+	}
+	_, err = engine.New(o).Run(ctx, src)
+	if ctx.Err() == nil {
+		err = nil // what ended the first time early is no news
+	}
+	return err
+}
