@@ -430,7 +430,7 @@ func (r *runner) post(p *pair, s *Step) error {
 	}
 	patience := r.within(s)
 	if s.Within == 0 {
-		patience = max(patience*50, 2*time.Second)
+		patience = min(max(patience*50, 2*time.Second), 10*time.Second)
 	}
 	if _, err := r.await(patience, ended); err != nil {
 		return err
@@ -537,7 +537,7 @@ func (r *runner) request(p *pair, s *Step) error {
 	}
 	patience := r.within(s)
 	if s.Within == 0 {
-		patience = max(patience*500, time.Second)
+		patience = min(max(patience*500, time.Second), 10*time.Second)
 	}
 	if _, err := r.await(patience, ended); err != nil {
 		return err

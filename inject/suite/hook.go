@@ -124,15 +124,18 @@ func StartHook(ctx context.Context, command string, patience time.Duration) (*Ex
 	if err := h.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("the hook %q: %w", command, err)
 	}
-	go func() {
-		defer close(h.lines)
-		s := bufio.NewScanner(out)
-		s.Buffer(make([]byte, 64<<10), hookLine)
-		for s.Scan() {
-			h.lines <- append([]byte(nil), s.Bytes()...)
-		}
-	}()
+	go h.read(out)
 	return h, nil
+}
+
+// read takes the program's answers.
+func (h *ExecHook) read(out io.Reader) {
+	defer close(h.lines)
+	s := bufio.NewScanner(out)
+	s.Buffer(make([]byte, 64<<10), hookLine)
+	for s.Scan() {
+		h.lines <- append([]byte(nil), s.Bytes()...)
+	}
 }
 
 // Do implements Device.

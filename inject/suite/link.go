@@ -237,6 +237,9 @@ func (l *link) byHook(c *Case, i int, seed uint64) (*pair, error) {
 	timeout, timer := s.Timeout, s.RNRTimer
 	if timeout == 0 {
 		timeout = 8
+		if !l.driven { // real time has other work, too
+			timeout = 14
+		}
 	}
 	if timer == 0 {
 		timer = 1

@@ -54,6 +54,9 @@ func (c *Case) plain() error {
 	return nil
 }
 
+// napTime is for how long at most nobody asks whether what is waited for has come: a hook does not tell by itself.
+const napTime = 2 * time.Millisecond
+
 func (t *Live) open(ctx context.Context, c *Case, seed uint64) (_ *link, err error) {
 	if t.Device == nil {
 		if err := c.plain(); err != nil {
@@ -95,7 +98,7 @@ func (t *Live) open(ctx context.Context, c *Case, seed uint64) (_ *link, err err
 	}()
 	l.dev, l.do, l.clock, l.mac, l.addrs = h.Device(), h.Do, h.Now, h.Device().MAC(), h.Addrs()
 	l.pass = func(until int64) error {
-		timer := time.NewTimer(time.Duration(until - h.Now()))
+		timer := time.NewTimer(min(time.Duration(until-h.Now()), napTime))
 		defer timer.Stop()
 		select {
 		case <-l.tap.arrived:
