@@ -125,7 +125,7 @@ func packetLabel(text string) (label, note string) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(parts[0], "RC "), " to QP ")
 	label = name
 	for i, part := range parts[1:] {
-		if !strings.HasPrefix(part, "PSN ") && !strings.HasPrefix(part, "MSN ") && !strings.Contains(part, "NAK") {
+		if !strings.HasPrefix(part, "PSN ") && !strings.HasPrefix(part, "MSN ") && !strings.Contains(part, "NAK") && part != "ACK" {
 			return label, strings.Join(parts[1+i:], ", ")
 		}
 		label += " · " + part

@@ -11,7 +11,7 @@ import (
 
 // How much a page shows. What is left out is said in it.
 const (
-	maxPlots    = 32   // connections with plots
+	maxPlots    = 24   // connections with plots
 	maxFindings = 300  // in full
 	maxLadders  = 48   // ladder diagrams
 	maxRows     = 1500 // of the table of connections

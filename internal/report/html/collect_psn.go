@@ -35,7 +35,7 @@ func (s *space) init(span *timespan, mtu int) {
 	s.mtu = mtu
 	for i := range s.layers {
 		l := &s.layers[i]
-		l.span, l.most, l.columns = span, 1200, 400
+		l.span, l.most, l.columns = span, 1000, 320
 		if i >= layerGap { // drawn by a sign each
 			l.most, l.columns = 160, 80
 		}

@@ -184,7 +184,7 @@ type connectionView struct {
 	Budgets  []*budgetView
 	QPs      []qpView
 	Memory   []*memoryView
-	Numbers  []numbersRow
+	Numbers  string
 }
 
 // Link and Text serve the template.
@@ -202,12 +202,6 @@ type qpView struct {
 }
 
 type settingRow struct{ Name, Agreed, Used string }
-
-// numbersRow is one part of the time, in numbers.
-type numbersRow struct {
-	At    string
-	Cells [2][6]string // goodput, sent again, messages, shortest, median, longest
-}
 
 func (b *builder) details() []connectionView {
 	if b.a.Collector == nil {
@@ -340,36 +334,38 @@ func settings(q *report.QP) []settingRow {
 	return rows
 }
 
-// maxNumbers is how many parts of the time are shown as numbers.
-const maxNumbers = 160
-
-// numbers are what the charts draw.
-func (t *trail) numbers(zero int64) []numbersRow {
-	var rows []numbersRow
+// numbers are what the charts draw, as a text in columns: a table would be some ten thousand cells, which browsers are slow to make.
+func (t *trail) numbers(zero int64) string {
+	var b strings.Builder
+	names := [...]string{"goodput", "sent again", "messages", "least", "median", "most"}
+	row := func(at, direction string, cells [6]string) {
+		fmt.Fprintf(&b, "%12s  %-6s", at, direction)
+		for i, c := range cells {
+			fmt.Fprintf(&b, "%*s", len(names[i])+7, c)
+		}
+		b.WriteByte('\n')
+	}
+	row("from", "", names)
 	for i := range loadBins {
-		r := numbersRow{At: report.Duration(time.Duration(t.span.first - zero + int64(float64(i)*t.bin())))}
-		some := false
+		at := report.Duration(time.Duration(t.span.first - zero + int64(float64(i)*t.bin())))
 		for d := range t.load {
 			l := &t.load[d][i]
 			if l.payload == 0 && l.resent == 0 && l.latency.n == 0 {
 				continue
 			}
-			some = true
-			c := &r.Cells[d]
-			c[0] = report.BitRate(float64(l.payload) * 8e9 / max(t.bin(), 1))
+			cells := [6]string{report.BitRate(float64(l.payload) * 8e9 / max(t.bin(), 1))}
 			if l.resent > 0 {
-				c[1] = report.Count(uint64(l.resent))
+				cells[1] = report.Count(uint64(l.resent))
 			}
 			if s := &l.latency; s.n > 0 {
-				c[2] = report.Count(uint64(s.n))
+				cells[2] = report.Count(uint64(s.n))
 				for j, ns := range [...]int64{s.lo, s.median(), s.hi} {
-					c[3+j] = report.Duration(time.Duration(ns))
+					cells[3+j] = report.Duration(time.Duration(ns))
 				}
 			}
-		}
-		if some && len(rows) < maxNumbers {
-			rows = append(rows, r)
+			row(at, directionNames[d], cells)
+			at = ""
 		}
 	}
-	return rows
+	return b.String()
 }

@@ -56,6 +56,11 @@ func drawLadder(title, left, right string, rungs []rung, before int) template.HT
 	}
 	d.text("dim end", 66, 36, "frame")
 	d.text("dim end", laneLeft-12, 36, "after")
+	for i := range rungs {
+		if rungs[i].flag {
+			d.rect("deciding", 4, rows[i]-18, ladderWidth-8, rungHeight-2, 4, "")
+		}
+	}
 	d.line("lane", laneLeft, 24, laneLeft, height-6)
 	d.line("lane", laneRight, 24, laneRight, height-6)
 	for i := range rungs {
@@ -82,9 +87,6 @@ func pause(rungs []rung) int64 {
 }
 
 func (d *drawing) rung(r *rung, y float64, after int64) {
-	if r.flag {
-		d.rect("deciding", 4, y-18, ladderWidth-8, rungHeight-2, 4, "")
-	}
 	d.open("rung " + r.class)
 	if r.full != "" {
 		d.title(r.full)

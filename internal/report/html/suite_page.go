@@ -84,7 +84,7 @@ func (c *Case) ladder() template.HTML {
 	rungs := make([]rung, len(c.Packets))
 	for i := range c.Packets {
 		p := &c.Packets[i]
-		rungs[i] = rung{at: p.At, right: !p.FromDevice, label: p.Label, note: shortened(p.Note, 40), full: p.Text, class: p.Class, flag: p.Decides}
+		rungs[i] = rung{at: p.At, right: !p.FromDevice, label: p.Label, note: shortened(p.Note, 37), full: p.Text, class: p.Class, flag: p.Decides}
 		if p.Frame > 0 {
 			rungs[i].frame = fmt.Sprint(p.Frame)
 		}
