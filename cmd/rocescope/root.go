@@ -40,6 +40,7 @@ func commands(a *app) []group {
 			newBenchCommand(a),
 			newBringupCommand(a),
 			newReplayCommand(a),
+			newTestCommand(a),
 			newWireCommand(a),
 		}},
 		{"The tables that everything reads", []*cobra.Command{

@@ -109,6 +109,7 @@ func (r *runner) craft(p *pair, s *Step) (*sent, error) {
 	bth.SetDestQP(p.remote.QPN)
 	bth.SetPSN(x.psn)
 	bth.SetAckReq(x.ack)
+	bth.SetMigReq(p.transport != dissect.UD) // as hardware has it
 	for _, layer := range info.Headers {
 		v := info.View(t, layer)
 		switch layer {

@@ -15,6 +15,7 @@ import (
 const (
 	probeOK     = "ok"
 	probeSilent = "silent"
+	probeAnew   = "ok on a new connection"
 )
 
 // live probes for life: a ping, a good WRITE on the case's queue pair, and one on another.
@@ -61,6 +62,21 @@ func (r *runner) live() error {
 	if r.probe.Same == "" && !subject.dead {
 		if r.probe.Same, err = word(subject); err != nil {
 			return err
+		}
+		// Where something went wrong before, the two sides may no longer agree on PSNs: that is no hang if a new connection works.
+		if r.probe.Same == probeSilent && len(before) > 0 && r.l.anew && subject.transport == dissect.RC {
+			told := r.problems
+			r.problems = nil
+			if err := r.reset(subject); err != nil {
+				return err
+			}
+			if r.probe.Same, err = word(subject); err != nil {
+				return err
+			}
+			if r.probe.Same == probeOK {
+				r.probe.Same, told = probeAnew, nil
+			}
+			r.problems = append(told, r.problems...)
 		}
 	}
 	if len(r.l.pairs) > 1 {

@@ -211,7 +211,7 @@ func (c *Case) decide(o *Options, err error, x *CaseResult) {
 	default:
 		x.Status, x.Seen = Failed, x.Problems[0].Seen
 	}
-	if why := o.Profile.documents(c); why != "" {
+	if why := o.Profile.documents(c); why != "" && hung == "" {
 		x.Status, x.Why = Documented, why
 		return
 	}

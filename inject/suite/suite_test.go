@@ -3,6 +3,7 @@ package suite
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,6 +91,31 @@ func TestBadScenarios(t *testing.T) {
 		_, err := Parse("bad.yaml", []byte(x.text))
 		if err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%q: %v; want %q", x.text, err, x.want)
+		}
+	}
+}
+
+// TestProfiles: what a profile says that a device does not do is documented and no failure, but a hang stays one.
+func TestProfiles(t *testing.T) {
+	all, err := Profiles()
+	if err != nil || len(all) < 2 {
+		t.Fatal(all, err)
+	}
+	s, err := Conformance()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		misbehave, id string
+		want          Status
+	}{{"atomic-empty", "ATM-03-EQUAL", Documented}, {"opcode-silent", "BTH-02", Documented}, {"rkey-unchecked", "RETH-01", Failed}, {"zero-write-hang", "LEN-05", Hung}} {
+		i := slices.IndexFunc(all, func(p *Profile) bool { return p.Name == "ernic" })
+		res, err := Execute(t.Context(), &InMemory{Misbehave: []string{x.misbehave}}, s, Options{Profile: all[i], Cases: []string{x.id}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := &res.Cases[0]; c.Status != x.want {
+			t.Errorf("%s: %s is %s; want %s\n%s", x.misbehave, x.id, c.Status, x.want, c.Text())
 		}
 	}
 }

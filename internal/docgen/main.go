@@ -30,6 +30,7 @@ var pages = []struct {
 	{"docs/findings.md", []string{"findings", "--markdown"}},
 	{"docs/faults.md", []string{"faults", "--markdown"}},
 	{"docs/nics.md", []string{"doctor", "--nics"}},
+	{"docs/conformance.md", []string{"test", "--markdown"}},
 }
 
 func main() {
