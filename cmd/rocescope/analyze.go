@@ -32,6 +32,7 @@ type analyzeOptions struct {
 	qps      []string
 	series   bool
 	shadow   bool
+	shadowQP qpnFlag
 	speed    linkSpeed
 	cnpDSCP  uint8
 	counters counterOptions
@@ -76,6 +77,9 @@ one whose reading is interrupted by Ctrl-C.`,
   rocescope analyze -i eth1 -a duration:10               what is on the wire now, as root
   rocescope analyze trace.pcapng --counters before.txt,after.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.shadowQP != 0 {
+				return a.shadowResponder(append(o.read, args...), uint32(o.shadowQP), o.json)
+			}
 			in, err := o.live.input(cmd, append(o.read, args...), &o.count)
 			if err != nil {
 				return err
@@ -95,6 +99,7 @@ one whose reading is interrupted by Ctrl-C.`,
 	f.StringSliceVar(&o.qps, "qp", nil, "only the connections of the queue pair with this `number` (20, 0x14), with what -v shows")
 	f.BoolVar(&o.series, "series", false, "how each connection went over time")
 	f.BoolVar(&o.shadow, "shadow", false, "rebuild the responders' memory from WRITEs, and compare what READs and atomics answer with it")
+	f.Var(&o.shadowQP, "shadow-responder", "give what the queue pair with this `QPN` was asked to a software RNIC, and show the first answer that differs")
 	f.Var(&o.speed, "link-speed", "of paused links, for how long a pause lasts: 25G, 100G, 400G; 100G if not given")
 	f.Uint8Var(&o.cnpDSCP, "cnp-dscp", 0, "the `DSCP` that CNPs should have: one with another is a finding")
 	f.Var(&o.failOn, "fail-on", "exit code 3 if there is a finding at least as grave: note, warning or error")

@@ -163,6 +163,9 @@ func (c *Conversation) packets(p *Packet) int {
 	return int((p.DMALen + mtu - 1) / mtu)
 }
 
+// early is how many requests may be out of order where a capture begins.
+const early = 64
+
 // order finds the first transmission of each PSN.
 func (c *Conversation) order() {
 	first := map[dissect.PSN]int{}
@@ -172,7 +175,7 @@ func (c *Conversation) order() {
 		if !p.Request || p.ICRC == dissect.ICRCInvalid {
 			continue
 		}
-		if !begun {
+		if ahead := at.Sub(p.PSN); !begun || len(first) < early && ahead > 0 && ahead < early {
 			at, begun = p.PSN, true
 		}
 		if _, ok := first[p.PSN]; !ok {

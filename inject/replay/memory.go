@@ -27,8 +27,12 @@ const (
 func (c *Conversation) Regions() ([]*Region, error) {
 	type span struct{ lo, hi uint64 }
 	spans := map[uint32]span{}
+	refused := c.refused()
 	for _, i := range c.Fresh {
 		p := &c.Packets[i]
+		if refused[p.PSN] {
+			continue // what its key would open is not known to be there
+		}
 		n := uint64(atomicSize)
 		if p.Has(dissect.LayerRETH) {
 			n = uint64(p.DMALen)
@@ -55,6 +59,18 @@ func (c *Conversation) Regions() ([]*Region, error) {
 	return all, nil
 }
 
+// refused are the requests that were answered by a NAK for good.
+func (c *Conversation) refused() map[dissect.PSN]bool {
+	all := map[dissect.PSN]bool{}
+	for i := range c.Packets {
+		p := &c.Packets[i]
+		if !p.Request && p.Op().Family == dissect.Acknowledge && p.Syndrome.Kind() == dissect.KindNAK && p.Syndrome.NAK() != dissect.NAKSequence {
+			all[p.PSN] = true
+		}
+	}
+	return all
+}
+
 // execute does what the requests say.
 func (c *Conversation) execute(all []*Region) {
 	answers := map[dissect.PSN]*Packet{}
@@ -65,9 +81,13 @@ func (c *Conversation) execute(all []*Region) {
 	}
 	var va uint64
 	var rkey uint32
+	refused := c.refused()
 	for _, i := range c.Fresh {
 		p := &c.Packets[i]
 		op := p.Op()
+		if refused[p.PSN] {
+			break // nothing behind it was executed
+		}
 		switch {
 		case op.Family == dissect.Write:
 			if op.Starts() {
@@ -79,7 +99,7 @@ func (c *Conversation) execute(all []*Region) {
 			}
 			va += uint64(len(data))
 		case op.Family == dissect.Read:
-			r := find(all, p.RKey)
+			r := find(all, p.RKey) // there: a request that is not refused has its region
 			at := p.VA
 			for k := range c.packets(p) {
 				a := answers[p.PSN.Add(k)]
