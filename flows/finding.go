@@ -99,5 +99,9 @@ func (f *Finding) Severity() Severity { return checks[f.ID].Severity }
 // Check returns the finding's row of the table.
 func (f *Finding) Check() *Check { return &checks[f.ID] }
 
+// Sentence makes the summary of a finding as a sink gets it; those of a
+// snapshot have theirs.
+func (f *Finding) Sentence() string { return f.Check().text(f) + f.Recovery.text() }
+
 // Checks returns the check table in order. The slice is not to be changed.
 func Checks() []Check { return checks[:] }

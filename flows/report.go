@@ -110,7 +110,7 @@ func (t *Tracker) allFindings() []Finding {
 func (s *findingSet) sorted(more ...Finding) []Finding {
 	out := slices.DeleteFunc(append(slices.Clone(s.list), more...), func(f Finding) bool { return f.Count == 0 })
 	for i := range out {
-		out[i].Summary = out[i].Check().text(&out[i]) + out[i].Recovery.text()
+		out[i].Summary = out[i].Sentence()
 	}
 	slices.SortStableFunc(out, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(b.Severity(), a.Severity()), cmp.Compare(a.Frame, b.Frame), cmp.Compare(a.ID, b.ID))

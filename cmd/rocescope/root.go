@@ -31,6 +31,8 @@ func commands(a *app) []group {
 			newShowCommand(a),
 			newDemoCommand(a),
 			newExportCommand(a),
+			newDiffCommand(a),
+			newAnnotateCommand(a),
 			newCaptureCommand(a),
 			newDoctorCommand(a),
 		}},

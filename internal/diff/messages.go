@@ -351,3 +351,18 @@ func (m *Messages) findings(sides [2]*Story, conns [2]map[uint32]*connNames, byO
 		}
 	}
 }
+
+// Verdict compares the latencies: their medians differ if the ranges in which
+// they lie with a confidence of 95 % do not touch.
+func (m *Messages) Verdict() string {
+	a, b := &m.Latency[0], &m.Latency[1]
+	switch {
+	case a.Count < 6: // fewer do not give such a range
+		return "unknown"
+	case a.High < b.Low:
+		return "a_faster"
+	case b.High < a.Low:
+		return "b_faster"
+	}
+	return "same"
+}

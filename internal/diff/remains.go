@@ -82,6 +82,7 @@ func (c *comparison) remains(ctx context.Context) error {
 		p := &c.changed[i]
 		if a, b := got[0][p.Frame[0]], got[1][p.Frame[1]]; a != nil && b != nil {
 			compareBytes(p, a, b)
+			c.turn(p)
 		}
 		c.r.Totals[Changed]++
 		if len(c.r.Packets) < c.o.MaxPackets {
@@ -141,6 +142,7 @@ func (c *comparison) reunite(got [2]map[uint64]*whole) {
 			}
 			p.Stream, p.Opcode, p.PSN = int(sent.stream), sent.op, sent.psn
 			compareBytes(&p, got[0][pair[0].frame], got[1][pair[1].frame])
+			c.turn(&p)
 			c.r.Matched++
 			s := &c.streams.list[sent.stream]
 			s.Matched++
@@ -261,6 +263,17 @@ func compareBytes(p *Packet, a, b *whole) {
 			}
 		}
 	})
+}
+
+// turn makes Before what was sent.
+func (c *comparison) turn(p *Packet) {
+	if c.streams.list[p.Stream].First != 'b' {
+		return
+	}
+	for i := range p.Changes {
+		x := &p.Changes[i]
+		x.Before, x.After = x.After, x.Before
+	}
 }
 
 // fieldAt names what a bit belongs to, and the field where there is one.

@@ -51,7 +51,7 @@ type Change struct {
 	Field  string // as in filters; "payload", "icrc"
 	Offset int    // of the first byte that changed, in the frame of a
 	Bits   []Bit
-	Before uint64 // the field's value; of the payload, the first byte that changed
+	Before uint64 // the field's value as it was sent; of the payload, and of the ICRC, the first byte that changed
 	After  uint64
 }
 
@@ -80,14 +80,16 @@ type SideInfo struct {
 
 // Result is what the comparison found.
 type Result struct {
-	A, B     SideInfo
-	Clock    Clock
-	ByIndex  bool // one capture has no times: the order of frames stands for them
-	Matched  uint64
-	Totals   [numKinds]uint64
-	Outside  [2]uint64 // packets of one capture from when the other was not running
-	Packets  []Packet  // in order of time, no more than Options.MaxPackets
-	Left     uint64    // of them, left out
-	Streams  []Stream
-	Rewrites []Rewrite
+	NoPackets bool // two event logs: they have messages and findings only
+	A, B      SideInfo
+	Clock     Clock
+	ByIndex   bool // one capture has no times: the order of frames stands for them
+	Matched   uint64
+	Totals    [numKinds]uint64
+	Outside   [2]uint64 // packets of one capture from when the other was not running
+	Packets   []Packet  // in order of time, no more than Options.MaxPackets
+	Left      uint64    // of them, left out
+	Streams   []Stream
+	Rewrites  []Rewrite
+	Messages  *Messages // nil where they were not compared
 }

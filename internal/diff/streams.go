@@ -89,6 +89,15 @@ func (s *Stream) arrived(a, b int64) {
 	s.delay.add(d)
 }
 
+// Jitter is how much the delay of one packet differs from that of the one
+// before, on average, in ns.
+func (s *Stream) Jitter() (int64, bool) {
+	if s.pairs < 2 {
+		return 0, false
+	}
+	return int64(s.jitter / float64(s.pairs-1)), true
+}
+
 func abs(v float64) float64 { return max(v, -v) }
 
 // spread is a bounded picture of many values: all of them up to a number, then
@@ -127,7 +136,8 @@ func (s *spread) add(v int64) {
 // Delays sums up times.
 type Delays struct {
 	Count                    uint64
-	Min, Mean, P50, P99, Max int64 // ns; percentiles are 0 of streams beyond the first thousand
+	Min, Mean, P50, P99, Max int64 // ns
+	Sorted                   bool  // there are percentiles: not so of streams beyond the first thousand
 	Low, High                int64 // with a confidence of 95 %, the median is between these
 }
 
@@ -147,6 +157,7 @@ func (s *spread) sumUp() Delays {
 	slices.Sort(v)
 	at := func(q float64) int64 { return v[min(int(q*float64(len(v))), len(v)-1)] }
 	low, high := medianRange(len(v))
+	d.Sorted = true
 	d.P50, d.P99, d.Low, d.High = at(0.5), at(0.99), v[low], v[high]
 	return d
 }

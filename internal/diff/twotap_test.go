@@ -150,6 +150,11 @@ func wantChanges(t *testing.T, pair *testkit.Pair, r *Result) {
 			if (e.ChangedFrameByte.Part == "payload") != (p.Changes[0].Field == "payload") {
 				t.Errorf("frame %d: %s, it was in the %s", p.Frame[0], p.Changes[0].Field, e.ChangedFrameByte.Part)
 			}
+			if e.ChangedFrameByte.Part == "payload" {
+				if before, after := fmt.Sprintf("%#02x", p.Changes[0].Before), fmt.Sprintf("%#02x", p.Changes[0].After); before != e.ChangedFrameByte.Before || after != e.ChangedFrameByte.After {
+					t.Errorf("frame %d: %s → %s, it was %+v", p.Frame[0], before, after, *e.ChangedFrameByte)
+				}
+			}
 			sent, came := p.BadA, p.BadB
 			if e.Direction == "b>a" {
 				sent, came = came, sent

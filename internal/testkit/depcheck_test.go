@@ -29,7 +29,8 @@ var directions = []struct {
 }{
 	{"dissect", nil}, // and nothing but the standard library: TestDissectStandsAlone
 	{"dissect/gopacketlayer", []string{"dissect"}},
-	{"flows", []string{"dissect"}},
+	{"flows", []string{"dissect", "flows/iwarp"}},
+	{"flows/iwarp", []string{"dissect"}},
 	{"internal/filter", []string{"dissect", "flows"}},
 	{"internal/xsk", nil},
 	{"captures", []string{"dissect", "internal/xsk"}},
@@ -41,7 +42,9 @@ var directions = []struct {
 	{"internal/report", []string{"flows", "dissect"}},
 	{"internal/report/*", []string{"internal/report", "flows", "dissect"}},
 	{"internal/schema", []string{"internal/report", "internal/sink", "flows", "dissect"}},
-	{"internal/diff", []string{"captures", "dissect", "flows", "internal/engine"}},
+	{"internal/diff", []string{"captures", "dissect", "flows", "internal/engine", "internal/events", "internal/report"}},
+	{"internal/events", []string{"dissect", "flows", "internal/engine"}},
+	{"internal/annotate", []string{"captures", "dissect", "flows", "internal/engine"}},
 	{"internal/index", []string{"captures", "dissect", "flows", "internal/filter", "internal/engine"}},
 	{"internal/convert", []string{"captures", "dissect"}},
 	{"internal/packetline", []string{"flows", "dissect"}},

@@ -1,0 +1,27 @@
+package diff
+
+import (
+	"context"
+
+	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/engine"
+)
+
+// Tell runs a capture through a tracker and keeps its story.
+func Tell(ctx context.Context, s Side) (*Story, error) {
+	src, err := s.Open()
+	if err != nil {
+		return nil, err
+	}
+	story := &Story{}
+	o := engine.Options{CheckICRC: true, Track: true, Tracker: flows.Options{MaxDetails: -1}}
+	story.Collect(&o.Tracker)
+	got, _ := engine.New(o).Run(ctx, src) // what is wrong with the file, the comparison of packets has said
+	if cause := context.Cause(ctx); cause != nil {
+		return nil, cause
+	}
+	if got.Snapshot != nil {
+		story.Close(got.Snapshot)
+	}
+	return story, nil
+}

@@ -1,0 +1,296 @@
+package events
+
+import (
+	"encoding/json"
+	"io"
+	"strconv"
+
+	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/engine"
+)
+
+// Writer writes a log. It is a sink of the pipeline (engine.Sink), and listens to
+// its tracker by Listen. Nothing is allocated for a packet.
+type Writer struct {
+	to     io.Writer
+	buf    []byte
+	err    error
+	opened map[uint64]struct{} // streams of which the first packet was written, by connection and direction
+	packet uint64              // number of the packet at hand
+}
+
+// New begins a log with its first line.
+func New(to io.Writer, program string, files []string) *Writer {
+	w := &Writer{to: to, opened: map[uint64]struct{}{}}
+	w.begin(typeLog)
+	w.text("schema", Schema)
+	w.text("program", program)
+	w.value("files", files)
+	w.end()
+	return w
+}
+
+// Listen adds the log to what a tracker tells its sink.
+func (w *Writer) Listen(s *flows.Sink) {
+	s.Message = also(s.Message, w.message)
+	s.Finding = also(s.Finding, w.finding)
+	s.Connection = also(s.Connection, w.connection)
+}
+
+func also[T any](first, second func(T)) func(T) {
+	if first == nil {
+		return second
+	}
+	return func(v T) {
+		first(v)
+		second(v)
+	}
+}
+
+// moments are the events that single packets are, by what the tracker marks.
+var moments = []struct {
+	bit  flows.MarkBits
+	name string
+}{
+	{flows.MarkBadICRC, typeBadICRC},
+	{flows.MarkAfterGap, typeGap},
+	{flows.MarkReordered, typeReordered},
+	{flows.MarkRetransmission, typeResent},
+	{flows.MarkDuplicate, typeCopy},
+	{flows.MarkNAK, typeNAK},
+	{flows.MarkRNR, typeRNR},
+	{flows.MarkGhost, typeGhost},
+	{flows.MarkCNP, typeCNP},
+	{flows.MarkCE, typeCE},
+}
+
+// eventful are the marks of all moments.
+const eventful = flows.MarkBadICRC | flows.MarkAfterGap | flows.MarkReordered | flows.MarkRetransmission | flows.MarkDuplicate |
+	flows.MarkNAK | flows.MarkRNR | flows.MarkGhost | flows.MarkCNP | flows.MarkCE
+
+// Batch implements engine.Sink.
+func (w *Writer) Batch(b *engine.Batch) error {
+	for i := range b.Packets {
+		if b.Matched[i] {
+			w.one(&b.Packets[i], &b.Marks[i], b.Data[i])
+		}
+	}
+	return w.flush()
+}
+
+func (w *Writer) one(p *dissect.Packet, m *flows.Mark, frame []byte) {
+	if p.Has(dissect.LayerMAD) && m.Bits&flows.MarkBadICRC == 0 {
+		if cm, ok := p.CM(frame); ok {
+			w.cm(p, &cm)
+		}
+	}
+	if m.Conn != 0 {
+		key := uint64(m.Conn)<<1 | uint64(m.Direction)
+		if _, ok := w.opened[key]; !ok {
+			w.opened[key] = struct{}{}
+			w.of(typeStream, p, m)
+			w.end()
+		}
+	}
+	if m.Bits&eventful == 0 {
+		return
+	}
+	for i := range moments {
+		k := &moments[i]
+		if m.Bits&k.bit == 0 {
+			continue
+		}
+		w.of(k.name, p, m)
+		switch k.bit {
+		case flows.MarkRetransmission:
+			w.number("round", uint64(m.Round))
+		case flows.MarkNAK:
+			w.text("code", p.Syndrome.NAK().String())
+		case flows.MarkRNR:
+			w.number("wait_ns", uint64(dissect.RNRTimer(uint8(p.Syndrome)&0x1F)))
+		}
+		w.end()
+	}
+}
+
+// of begins the event of a packet.
+func (w *Writer) of(name string, p *dissect.Packet, m *flows.Mark) {
+	w.begin(name)
+	w.at(p.Number, p.Time)
+	if m.Conn != 0 {
+		w.stream(m.Conn, m.Direction)
+	}
+	w.address("src", p.Src)
+	w.address("dst", p.Dst)
+	w.number("dest_qp", uint64(p.DestQP))
+	w.text("opcode", p.Op().Token)
+	w.number("psn", uint64(p.PSN))
+}
+
+func (w *Writer) cm(p *dissect.Packet, cm *dissect.CM) {
+	w.begin(typeCM)
+	w.at(p.Number, p.Time)
+	w.address("src", p.Src)
+	w.address("dst", p.Dst)
+	w.text("message", cm.Attribute.String())
+	w.number("local_comm_id", uint64(cm.LocalCommID()))
+	w.end()
+}
+
+func (w *Writer) message(m *flows.Message) {
+	w.begin(typeMessage)
+	w.at(m.FirstFrame, m.LastSent)
+	w.stream(m.Conn, m.Direction)
+	w.number("index", uint64(m.Index))
+	w.text("operation", m.Op.String())
+	w.text("status", m.Status.String())
+	w.number("first_psn", uint64(m.FirstPSN))
+	w.number("last_psn", uint64(m.LastPSN))
+	w.number("bytes", m.Bytes)
+	w.number("resends", uint64(m.Resends))
+	w.signed("first_seen_ns", m.FirstSeen)
+	if d, ok := m.Latency(); ok {
+		w.signed("latency_ns", int64(d))
+	}
+	w.number("last_frame", m.LastFrame)
+	w.end()
+}
+
+func (w *Writer) finding(f *flows.Finding) {
+	w.begin(typeFinding)
+	w.at(f.Frame, f.Time)
+	if f.Conn != 0 {
+		w.stream(f.Conn, f.Direction)
+	}
+	w.text("id", f.ID.String())
+	w.text("severity", f.Severity().String())
+	w.value("summary", f.Sentence())
+	w.end()
+}
+
+func (w *Writer) connection(c *flows.Connection) {
+	w.begin(typeConnection)
+	w.at(c.FirstFrame, c.FirstSeen)
+	w.number("connection", uint64(c.ID))
+	w.text("transport", c.Transport.String())
+	w.text("evidence", c.Evidence.String())
+	w.qp("a", &c.A)
+	w.qp("b", &c.B)
+	if c.Established != 0 {
+		w.signed("established_ns", c.Established)
+	}
+	w.text("state_a", c.A.State.String())
+	w.text("state_b", c.B.State.String())
+	w.end()
+	for _, q := range []struct {
+		name string
+		qp   *flows.QP
+	}{{"a", &c.A}, {"b", &c.B}} {
+		for _, s := range q.qp.History {
+			w.begin(typeState)
+			w.at(s.Frame, s.Time)
+			w.number("connection", uint64(c.ID))
+			w.text("qp", q.name)
+			w.text("state", s.State.String())
+			w.value("why", s.Why)
+			w.value("presumed", s.Presumed)
+			w.end()
+		}
+	}
+}
+
+func (w *Writer) qp(name string, q *flows.QP) {
+	w.address(name, q.Addr)
+	if q.Known {
+		w.number(name+"_qp", uint64(q.QPN))
+	}
+}
+
+// Close writes what only the whole capture tells, and the last line.
+func (w *Writer) Close(s *flows.Snapshot) error {
+	counts := map[string]uint64{}
+	if s != nil {
+		for i := range s.Connections {
+			w.connection(&s.Connections[i])
+			if err := w.flush(); err != nil {
+				return err
+			}
+		}
+		for i := range s.Findings {
+			counts[s.Findings[i].ID.String()] += s.Findings[i].Count
+		}
+	}
+	w.begin(typeEnd)
+	if s != nil {
+		w.number("frames", s.Packets)
+		w.number("connections", uint64(len(s.Connections))+s.Evicted)
+	}
+	w.value("findings", counts)
+	w.end()
+	return w.flush()
+}
+
+func (w *Writer) flush() error {
+	if w.err == nil && len(w.buf) > 0 {
+		_, w.err = w.to.Write(w.buf)
+	}
+	w.buf = w.buf[:0]
+	return w.err
+}
+
+func (w *Writer) begin(name string) {
+	w.buf = append(append(append(w.buf, `{"type":"`...), name...), '"')
+}
+
+func (w *Writer) end() { w.buf = append(w.buf, "}\n"...) }
+
+func (w *Writer) key(name string) {
+	w.buf = append(append(append(w.buf, `,"`...), name...), `":`...)
+}
+
+// at is the frame that proves an event, and its time.
+func (w *Writer) at(frame uint64, time int64) {
+	if frame != 0 {
+		w.number("frame", frame)
+	}
+	if time != 0 {
+		w.signed("time_ns", time)
+	}
+}
+
+func (w *Writer) stream(conn uint32, d flows.Direction) {
+	w.number("connection", uint64(conn))
+	w.text("direction", d.String())
+}
+
+// text writes a word of ours, which needs no escaping.
+func (w *Writer) text(name, v string) {
+	w.key(name)
+	w.buf = append(append(append(w.buf, '"'), v...), '"')
+}
+
+func (w *Writer) number(name string, v uint64) {
+	w.key(name)
+	w.buf = strconv.AppendUint(w.buf, v, 10)
+}
+
+func (w *Writer) signed(name string, v int64) {
+	w.key(name)
+	w.buf = strconv.AppendInt(w.buf, v, 10)
+}
+
+func (w *Writer) address(name string, a dissect.Addr) {
+	w.key(name)
+	w.buf = append(a.Netip().AppendTo(append(w.buf, '"')), '"')
+}
+
+// value writes what may need escaping.
+func (w *Writer) value(name string, v any) {
+	text, err := json.Marshal(v)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	w.key(name)
+	w.buf = append(w.buf, text...)
+}
