@@ -164,8 +164,13 @@ func (o *testOptions) command() string {
 		words = append(words, o.target)
 	}
 	for _, w := range []struct{ option, value string }{
-		{"--misbehave", strings.Join(o.misbehave, ",")}, {"--hook", o.hook}, {"--pipe", o.pipe}, {"--profile", o.profile}, {"--file", o.file},
-		{"-i", o.iface}, {"--address", strings.Join(o.addrs, ",")},
+		{"--misbehave", strings.Join(o.misbehave, ",")},
+		{"--hook", o.hook},
+		{"--pipe", o.pipe},
+		{"--profile", o.profile},
+		{"--file", o.file},
+		{"-i", o.iface},
+		{"--address", strings.Join(o.addrs, ",")},
 	} {
 		if w.value == "" {
 			continue

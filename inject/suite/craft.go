@@ -35,7 +35,6 @@ type sent struct {
 	compare uint64
 	ack     bool
 	frames  [][]byte // that go out
-	spare   bool     // the rule struck and left nothing
 }
 
 // at is the address of an offset in the memory of a key.

@@ -58,7 +58,6 @@ type pair struct {
 	gap    uint32      // PSNs of ours that it did not get
 	msn    dissect.MSN
 	va     uint64 // where the message under way goes on
-	length uint32 // and what its RETH announced
 	dead   bool   // the case brought it to ERROR
 	atomic map[dissect.PSN]uint64
 

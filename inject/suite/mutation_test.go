@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rocescope/rocescope/inject/rnic"
@@ -32,6 +33,13 @@ func TestMutations(t *testing.T) {
 					t.Errorf("%s does not find it: %s", c.ID, c.Text())
 				} else if verbose {
 					t.Logf("%s: %s: %s", c.ID, c.Status, c.Seen)
+				}
+			}
+			// For the right reason: what hangs is called hung, and nothing else is.
+			hangs := strings.Contains(m.Name, "hang") || strings.Contains(m.Name, "mute") || m.Name == "error-final"
+			if hung := res.Totals[Hung] > 0; hung != hangs {
+				for i := range res.Cases {
+					t.Errorf("a case says hung: %v; the device hangs: %v; %s", hung, hangs, res.Cases[i].Text())
 				}
 			}
 			if slices.ContainsFunc(res.Cases, func(c CaseResult) bool { return c.Status == Broken }) {

@@ -15,6 +15,7 @@ import (
 const (
 	probeOK     = "ok"
 	probeSilent = "silent"
+	probeWrong  = "answers wrongly"
 	probeAnew   = "ok on a new connection"
 )
 
@@ -42,7 +43,7 @@ func (r *runner) live() error {
 		}
 	}
 	word := func(p *pair) (string, error) {
-		n := len(r.problems)
+		n, from := len(r.problems), len(r.w.records)
 		err := r.probeWrite(p)
 		if err == nil && r.c.Role == requester && len(r.problems) == n {
 			n64 := 64
@@ -53,10 +54,15 @@ func (r *runner) live() error {
 			return "", nil
 		case err != nil:
 			return "", err
-		case len(r.problems) > n:
-			return probeSilent, nil
+		case len(r.problems) == n:
+			return probeOK, nil
 		}
-		return probeOK, nil
+		for i := from; i < len(r.w.records); i++ {
+			if a := &r.w.records[i]; !a.ours && a.p.Has(dissect.LayerBTH) && a.p.DestQP == p.local.QPN {
+				return probeWrong, nil
+			}
+		}
+		return probeSilent, nil
 	}
 	var err error
 	if r.probe.Same == "" && !subject.dead {
@@ -64,7 +70,7 @@ func (r *runner) live() error {
 			return err
 		}
 		// Where something went wrong before, the two sides may no longer agree on PSNs: that is no hang if a new connection works.
-		if r.probe.Same == probeSilent && len(before) > 0 && r.l.anew && subject.transport == dissect.RC {
+		if r.probe.Same != probeOK && len(before) > 0 && r.l.anew && subject.transport == dissect.RC {
 			told := r.problems
 			r.problems = nil
 			if err := r.reset(subject); err != nil {

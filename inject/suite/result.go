@@ -119,9 +119,10 @@ type Packet struct {
 	Text  string  `json:"text"`
 }
 
-// Probe is whether the device was alive behind the case. Empty words are probes that were not made.
+// Probe is whether the device was alive behind the case: ok, silent, answers wrongly, or ok on a new connection. Empty words are
+// probes that were not made.
 type Probe struct {
-	Ping  string `json:"ping,omitempty"` // ok or silent
+	Ping  string `json:"ping,omitempty"`
 	Same  string `json:"same_qp,omitempty"`
 	Other string `json:"other_qp,omitempty"`
 }

@@ -188,7 +188,7 @@ func (c *Case) runOn(ctx context.Context, t Target, o *Options, seed uint64, pin
 // decide makes a status of what was seen.
 func (c *Case) decide(o *Options, err error, x *CaseResult) {
 	hung := x.Probe.verdict()
-	corrupt := slices.ContainsFunc(x.Problems, func(p Problem) bool { return p.Kind == "memory" })
+	corrupt := slices.ContainsFunc(x.Problems, func(p Problem) bool { return p.Kind == "memory" || p.Kind == "probe" })
 	switch {
 	case errors.Is(err, ErrUnsupported):
 		x.Status, x.Why, x.Seen = Skipped, "the target cannot be told to do what the case needs: "+err.Error(), "nothing"

@@ -11,7 +11,7 @@ import (
 
 // What a case may record: beyond that the device floods, and the case ends.
 const (
-	maxFrames = 1 << 17
+	maxFrames = 1 << 16
 	maxBytes  = 128 << 20
 )
 
