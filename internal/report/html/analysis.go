@@ -237,7 +237,10 @@ func (a *Analysis) facts() []fact {
 	for _, o := range a.Origin {
 		for _, f := range []fact{
 			{"Interface", strings.TrimSpace(o.Name + " " + o.Description)},
-			{"Capture filter", o.Filter}, {"Captured by", o.Program}, {"Captured on", o.System}, {"Time stamps", o.Clock},
+			{"Capture filter", o.Filter},
+			{"Captured by", o.Program},
+			{"Captured on", o.System},
+			{"Time stamps", o.Clock},
 		} {
 			add(f.Name, f.Value)
 		}

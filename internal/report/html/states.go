@@ -20,8 +20,16 @@ var stateBoxes = []struct {
 // stateEdges are the transitions that the specification has between them (IBA 10.3.1), but for those to RESET, which is from
 // everywhere.
 var stateEdges = []struct{ from, to string }{
-	{"RESET", "INIT"}, {"INIT", "RTR"}, {"RTR", "RTS"}, {"RTS", "SQD"}, {"RTS", "SQE"}, {"SQE", "RTS"}, {"SQD", "RTS"}, {"INIT", "ERROR"},
-	{"RTR", "ERROR"}, {"RTS", "ERROR"},
+	{"RESET", "INIT"},
+	{"INIT", "RTR"},
+	{"RTR", "RTS"},
+	{"RTS", "SQD"},
+	{"RTS", "SQE"},
+	{"SQE", "RTS"},
+	{"SQD", "RTS"},
+	{"INIT", "ERROR"},
+	{"RTR", "ERROR"},
+	{"RTS", "ERROR"},
 }
 
 const (
@@ -92,12 +100,12 @@ func walkedNext(steps []report.StateStep, from, to string) bool {
 // edge draws an arrow between two boxes, along the shortest way.
 func (d *drawing) edge(class string, from, to [2]float64) {
 	x1, y1 := from[0]+boxWidth/2, from[1]+boxHeight/2
-	x2, y2 := to[0]+boxWidth/2, to[1]+boxHeight/2
+	x2, y2 := to[0], to[1]+boxHeight/2
 	switch {
 	case from[1] == to[1]: // beside each other
-		x1, x2 = from[0]+boxWidth, to[0]
+		x1 = from[0] + boxWidth
 	case to[0] > from[0] && to[1] < 100: // to the right, up or down
-		x1, x2 = from[0]+boxWidth, to[0]
+		x1 = from[0] + boxWidth
 		y1 += map[bool]float64{true: -6, false: 6}[y2 < y1]
 	case to[0] < from[0] && to[1] < 100: // back
 		x1, x2 = from[0], to[0]+boxWidth
