@@ -37,6 +37,7 @@ type analyzeOptions struct {
 	cnpDSCP  uint8
 	counters counterOptions
 	html     string
+	events   string
 }
 
 // defaultTop is how many connections and findings the text shows. A person reads no more; --json has all.
@@ -72,6 +73,7 @@ one whose reading is interrupted by Ctrl-C.`,
   rocescope analyze trace.pcapng -Y 'ip.addr == 10.0.0.7 and flow.retransmission'
   rocescope analyze --json run-*.pcap | jq '.findings[] | .summary'
   rocescope analyze trace.pcapng --html report.html    a page with plots, for a browser
+  rocescope analyze trace.pcapng --events run.jsonl    a log of what happened, to compare by rocescope diff
   rocescope analyze nightly.pcapng --fail-on warning   exit code 3 if there is one
   ssh host tcpdump -U -w - udp port 4791 | rocescope analyze -
   rocescope analyze -i eth1 -a duration:10               what is on the wire now, as root
@@ -95,6 +97,7 @@ one whose reading is interrupted by Ctrl-C.`,
 	f.BoolVar(&o.json, "json", false, "the analysis as one JSON document (rocescope.analysis/1)")
 	f.BoolVar(&o.messages, "messages", false, "a line for each work request as it ends; with --json an object each (rocescope.message/1)")
 	f.StringVar(&o.html, "html", "", "a report to hand on, with plots and ladder diagrams, into this `file`; reads the capture twice")
+	f.StringVar(&o.events, "events", "", "a log of what happened, a JSON object a line (rocescope.events/1), into this `file`; \"rocescope diff\" compares two")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "notes in full, and of each queue pair its states, queues and settings")
 	f.StringSliceVar(&o.qps, "qp", nil, "only the connections of the queue pair with this `number` (20, 0x14), with what -v shows")
 	f.BoolVar(&o.series, "series", false, "how each connection went over time")
@@ -210,6 +213,13 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 	if join != nil {
 		eo.Sinks = append(eo.Sinks, join)
 	}
+	var log *eventLog
+	if o.events != "" {
+		if log, err = createEventLog(o.events, in); err != nil {
+			return err
+		}
+		log.attach(&eo)
+	}
 
 	src, err := in.open(ctx)
 	if err != nil {
@@ -223,6 +233,9 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 	got, err := p.Run(in.context(ctx), src)
 	stop()
 
+	if log != nil {
+		err = errors.Join(err, log.close(got.Snapshot))
+	}
 	snapshot := got.Snapshot
 	if chosen != nil {
 		snapshot = chosen.of(snapshot)

@@ -12,7 +12,6 @@ import (
 // ReadLog makes a story of an event log.
 func ReadLog(r io.Reader) (*Story, error) {
 	s := &Story{}
-	counts := map[uint32]map[Finding]int{} // findings of a log come one by one
 	err := events.Read(r, func(e *events.Event) {
 		back := e.Direction == flows.BToA.String()
 		switch e.Type {
@@ -30,20 +29,10 @@ func ReadLog(r io.Reader) (*Story, error) {
 				m.Latency = *e.LatencyNS
 			}
 			s.Messages = append(s.Messages, m)
-		case "finding":
-			of := counts[e.Conn]
-			if of == nil {
-				of = map[Finding]int{}
-				counts[e.Conn] = of
-			}
-			k := Finding{ID: e.ID, Conn: e.Conn, BToA: back}
-			if at, ok := of[k]; ok {
-				s.Findings[at].Count++
-				return
-			}
-			of[k] = len(s.Findings)
-			k.Severity, k.Summary, k.Frame, k.Count = e.Severity, e.Summary, e.Frame, 1
-			s.Findings = append(s.Findings, k)
+		case "verdict":
+			s.Findings = append(s.Findings, Finding{
+				ID: e.ID, Severity: e.Severity, Summary: e.Summary, Conn: e.Conn, BToA: back, Frame: e.Frame, Count: e.Count,
+			})
 		case "connection":
 			c := Conn{ID: e.Conn, A: QP{Addr: e.A}, B: QP{Addr: e.B}, Transport: e.Transport, FirstFrame: e.Frame}
 			for _, q := range []struct {
@@ -55,23 +44,10 @@ func ReadLog(r io.Reader) (*Story, error) {
 				}
 			}
 			s.Conns = append(s.Conns, c)
-		case "end":
-			s.stand(e)
 		}
 	})
-	if errors.Is(err, io.ErrUnexpectedEOF) && len(s.Messages)+len(s.Findings) > 0 {
+	if errors.Is(err, io.ErrUnexpectedEOF) && len(s.Messages) > 0 {
 		return s, &DamageError{err}
 	}
 	return s, err
-}
-
-// stand leaves the findings that stand at the end.
-func (s *Story) stand(e *events.Event) {
-	kept := s.Findings[:0]
-	for _, f := range s.Findings {
-		if e.Standing[f.ID] > 0 {
-			kept = append(kept, f)
-		}
-	}
-	s.Findings = kept
 }

@@ -44,8 +44,14 @@ func (d *Document) Verdict() string {
 		n    uint64
 		what string
 	}{
-		{p.Lost, "lost"}, {p.Duplicated, "duplicated"}, {p.Reordered, "reordered"}, {p.Changed, "changed"}, {p.Marked, "marked with congestion"},
-		{p.Appeared, "seen behind the path only"}, {p.OnlyA, "in A only"}, {p.OnlyB, "in B only"},
+		{p.Lost, "lost"},
+		{p.Duplicated, "duplicated"},
+		{p.Reordered, "reordered"},
+		{p.Changed, "changed"},
+		{p.Marked, "marked with congestion"},
+		{p.Appeared, "seen behind the path only"},
+		{p.OnlyA, "in A only"},
+		{p.OnlyB, "in B only"},
 	} {
 		if x.n > 0 {
 			parts = append(parts, report.Count(x.n)+" "+x.what)

@@ -29,17 +29,16 @@ type Event struct {
 	FirstNS   int64  `json:"first_seen_ns"`
 	LatencyNS *int64 `json:"latency_ns"`
 
-	ID       string `json:"id"` // finding
+	ID       string `json:"id"` // finding, verdict
 	Severity string `json:"severity"`
 	Summary  string `json:"summary"`
+	Count    uint64 `json:"count"` // verdict
 
 	Transport string  `json:"transport"` // connection
 	A         string  `json:"a"`
 	AQP       *uint32 `json:"a_qp"`
 	B         string  `json:"b"`
 	BQP       *uint32 `json:"b_qp"`
-
-	Standing map[string]uint64 `json:"findings"` // end
 }
 
 // ErrFormat: this is no event log, or one of a form that is not known.

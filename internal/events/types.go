@@ -42,6 +42,7 @@ const (
 	typeFinding    = "finding"
 	typeConnection = "connection"
 	typeState      = "state"
+	typeVerdict    = "verdict"
 	typeEnd        = "end"
 )
 
@@ -63,13 +64,15 @@ func Types() []Type {
 		{typeCE, "The packet carries congestion experienced.", ofPacket},
 		{typeMessage, "A work request ended, or the capture did; latency_ns is missing where no answer was seen.", append(
 			ofStream[:len(ofStream):len(ofStream)], "index", "operation", "status", "first_psn", "last_psn", "bytes", "resends", "first_seen_ns", "latency_ns", "last_frame")},
-		{typeFinding, "Something that an engineer should know, each time that it was found. Later packets may show one in another light: the findings line of the end counts those that stand.", append(
+		{typeFinding, "Something that an engineer should know, each time that it was found. Later packets may show one in another light: verdicts are what stands.", append(
 			ofStream[:len(ofStream):len(ofStream)], "id", "severity", "summary")},
 		{typeConnection, "At the end: two queue pairs that belong together; evidence says how that is known.", []string{
 			"connection", "transport", "evidence", "a", "a_qp", "b", "b_qp", "established_ns", "state_a", "state_b",
 		}},
 		{typeState, "At the end: a queue pair was at least in this state from this frame on; qp is a or b.", []string{"connection", "qp", "state", "why", "presumed"}},
-		{typeEnd, "The last line: how much there was, and for each finding how often it stands (findings).", []string{"frames", "connections", "findings"}},
+		{typeVerdict, "At the end: a finding that stands, count times, with a summary of all of them.", append(
+			ofStream[:len(ofStream):len(ofStream)], "id", "severity", "summary", "count", "last_frame")},
+		{typeEnd, "The last line: how much there was.", []string{"frames", "connections"}},
 	}
 }
 

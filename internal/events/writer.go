@@ -1,8 +1,10 @@
 package events
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/rocescope/rocescope/dissect"
@@ -17,7 +19,16 @@ type Writer struct {
 	buf    []byte
 	err    error
 	opened map[uint64]struct{} // streams of which the first packet was written, by connection and direction
-	packet uint64              // number of the packet at hand
+
+	// What the tracker said of the packets of a batch, before the batch came.
+	said    []byte
+	pending []line
+}
+
+// line is one that waits for its packet.
+type line struct {
+	frame    uint64
+	from, to int // of said
 }
 
 // New begins a log with its first line.
@@ -71,12 +82,36 @@ const eventful = flows.MarkBadICRC | flows.MarkAfterGap | flows.MarkReordered | 
 
 // Batch implements engine.Sink.
 func (w *Writer) Batch(b *engine.Batch) error {
+	slices.SortStableFunc(w.pending, func(x, y line) int { return cmp.Compare(x.frame, y.frame) })
+	next := 0
 	for i := range b.Packets {
 		if b.Matched[i] {
 			w.one(&b.Packets[i], &b.Marks[i], b.Data[i])
 		}
+		for ; next < len(w.pending) && w.pending[next].frame <= b.Packets[i].Number; next++ {
+			w.say(w.pending[next])
+		}
 	}
+	w.sayAll(next)
 	return w.flush()
+}
+
+func (w *Writer) say(l line) { w.buf = append(w.buf, w.said[l.from:l.to]...) }
+
+// sayAll writes what is left of what the tracker said.
+func (w *Writer) sayAll(next int) {
+	for _, l := range w.pending[next:] {
+		w.say(l)
+	}
+	w.pending, w.said = w.pending[:0], w.said[:0]
+}
+
+// hold keeps what was written from a place on until its packet comes.
+func (w *Writer) hold(from int, frame uint64) {
+	at := len(w.said)
+	w.said = append(w.said, w.buf[from:]...)
+	w.buf = w.buf[:from]
+	w.pending = append(w.pending, line{frame, at, len(w.said)})
 }
 
 func (w *Writer) one(p *dissect.Packet, m *flows.Mark, frame []byte) {
@@ -139,6 +174,7 @@ func (w *Writer) cm(p *dissect.Packet, cm *dissect.CM) {
 }
 
 func (w *Writer) message(m *flows.Message) {
+	defer w.hold(len(w.buf), max(m.LastFrame, m.AnswerFrame))
 	w.begin(typeMessage)
 	w.at(m.FirstFrame, m.LastSent)
 	w.stream(m.Conn, m.Direction)
@@ -158,7 +194,13 @@ func (w *Writer) message(m *flows.Message) {
 }
 
 func (w *Writer) finding(f *flows.Finding) {
-	w.begin(typeFinding)
+	defer w.hold(len(w.buf), f.Frame)
+	w.found(typeFinding, f)
+	w.end()
+}
+
+func (w *Writer) found(name string, f *flows.Finding) {
+	w.begin(name)
 	w.at(f.Frame, f.Time)
 	if f.Conn != 0 {
 		w.stream(f.Conn, f.Direction)
@@ -166,10 +208,10 @@ func (w *Writer) finding(f *flows.Finding) {
 	w.text("id", f.ID.String())
 	w.text("severity", f.Severity().String())
 	w.value("summary", f.Sentence())
-	w.end()
 }
 
 func (w *Writer) connection(c *flows.Connection) {
+	defer w.hold(len(w.buf), 0)
 	w.begin(typeConnection)
 	w.at(c.FirstFrame, c.FirstSeen)
 	w.number("connection", uint64(c.ID))
@@ -209,16 +251,21 @@ func (w *Writer) qp(name string, q *flows.QP) {
 
 // Close writes what only the whole capture tells, and the last line.
 func (w *Writer) Close(s *flows.Snapshot) error {
-	counts := map[string]uint64{}
+	w.sayAll(0)
 	if s != nil {
 		for i := range s.Connections {
 			w.connection(&s.Connections[i])
+			w.sayAll(0)
 			if err := w.flush(); err != nil {
 				return err
 			}
 		}
 		for i := range s.Findings {
-			counts[s.Findings[i].ID.String()] += s.Findings[i].Count
+			f := &s.Findings[i]
+			w.found(typeVerdict, f)
+			w.number("count", f.Count)
+			w.number("last_frame", f.Last)
+			w.end()
 		}
 	}
 	w.begin(typeEnd)
@@ -226,7 +273,6 @@ func (w *Writer) Close(s *flows.Snapshot) error {
 		w.number("frames", s.Packets)
 		w.number("connections", uint64(len(s.Connections))+s.Evicted)
 	}
-	w.value("findings", counts)
 	w.end()
 	return w.flush()
 }
