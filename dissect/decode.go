@@ -537,6 +537,8 @@ func (p *Packet) extensions(b []byte, op *OpInfo, bth int) {
 			p.Orig = be64(h)
 		case LayerImmDt, LayerIETH:
 			p.Imm = be32(h)
+		case LayerRDETH, LayerXRCETH:
+			p.context = be32(h) & serialMask
 		}
 	}
 }

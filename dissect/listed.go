@@ -8,6 +8,7 @@ type listed struct {
 	depth    uint8  // tunnels that the packet lies in
 	tunnel   Layer  // the innermost tunnel's header; LayerFrame without, or where it has none
 	tunnelID uint32 // what it says of whose traffic it carries: VNI, key, session
+	context  uint32 // RDETH's end-to-end context, XRCETH's shared receive queue
 	vcrc     ICRCStatus
 	list     [maxListed]place
 }
@@ -51,6 +52,22 @@ func (p *Packet) Depth() int { return int(p.depth) }
 // whose traffic it carries: the VNI of VXLAN and GENEVE, the key of GRE, the
 // session of ERSPAN. The kind is LayerOuterIPv4 or LayerOuterIPv6 for IP in IP.
 func (p *Packet) Tunnel() (kind Layer, id uint32) { return p.tunnel, p.tunnelID }
+
+// EEContext returns the end-to-end context that a packet of RD goes to. It is
+// meaningful only where the packet has an RDETH.
+func (p *Packet) EEContext() uint32 { return p.context }
+
+// XRCSRQ returns the shared receive queue that a request of XRC is for. It is
+// meaningful only where the packet has an XRCETH.
+func (p *Packet) XRCSRQ() uint32 { return p.context }
+
+// Uncommon reports whether the packet is none of the many: it lies in a tunnel,
+// is a fragment, has iWARP's headers, or has anything wrong with it.
+func (p *Packet) Uncommon() bool { return p.nlisted|p.problems != 0 }
+
+// Fragmented reports whether the packet is a fragment of an IP datagram, the
+// first or another.
+func (p *Packet) Fragmented() bool { return p.problems != 0 && p.fragmented() }
 
 // push lists a layer of n bytes at off if they are there.
 func (p *Packet) push(b []byte, l Layer, off, n int) bool {

@@ -77,6 +77,24 @@ const (
 	findWriteOverlap
 	findReadDiffers
 	findWaiting
+	findBadVCRC
+	findVendor
+	findSeenTwice
+	findIWARPCRC
+	findIWARPMarker
+	findIWARPStartUp
+	findIWARPDepths
+	findIWARPHeader
+	findIWARPMSN
+	findIWARPSegment
+	findIWARPResponse
+	findIWARPReadOrder
+	findIWARPReadDepth
+	findIWARPFirst
+	findIWARPAfter
+	findIWARPTerminated
+	findIWARPRejected
+	findIWARPLost
 	numFindings
 )
 
@@ -510,27 +528,45 @@ var checks = [numFindings]Check{
 			return fmt.Sprintf("queue pairs were set up (%s), but this capture has no data of theirs", f.Where)
 		},
 	},
-	findCENoCNP:        checkCENoCNP,
-	findCNPNoCE:        checkCNPNoCE,
-	findCNPDSCP:        checkCNPDSCP,
-	findDSCPMixed:      checkDSCPMixed,
-	findUnprotected:    checkUnprotected,
-	findOneSrcPort:     checkOneSrcPort,
-	findSrcPortRange:   checkSrcPortRange,
-	findVLANMixed:      checkVLANMixed,
-	findZeroMAC:        checkZeroMAC,
-	findLinkLocal:      checkLinkLocal,
-	findMigReq:         checkMigReq,
-	findUDPChecksum:    checkUDPChecksum,
-	findRoCEVersions:   checkRoCEVersions,
-	findPauseStorm:     checkPauseStorm,
-	findPauseIgnored:   checkPauseIgnored,
-	findPausePassed:    checkPausePassed,
-	findPauseMalformed: checkPauseMalformed,
-	findPauseOrder:     checkPauseOrder,
-	findWriteOverlap:   checkWriteOverlap,
-	findReadDiffers:    checkReadDiffers,
-	findWaiting:        checkWaiting,
+	findCENoCNP:         checkCENoCNP,
+	findCNPNoCE:         checkCNPNoCE,
+	findCNPDSCP:         checkCNPDSCP,
+	findDSCPMixed:       checkDSCPMixed,
+	findUnprotected:     checkUnprotected,
+	findOneSrcPort:      checkOneSrcPort,
+	findSrcPortRange:    checkSrcPortRange,
+	findVLANMixed:       checkVLANMixed,
+	findZeroMAC:         checkZeroMAC,
+	findLinkLocal:       checkLinkLocal,
+	findMigReq:          checkMigReq,
+	findUDPChecksum:     checkUDPChecksum,
+	findRoCEVersions:    checkRoCEVersions,
+	findPauseStorm:      checkPauseStorm,
+	findPauseIgnored:    checkPauseIgnored,
+	findPausePassed:     checkPausePassed,
+	findPauseMalformed:  checkPauseMalformed,
+	findPauseOrder:      checkPauseOrder,
+	findWriteOverlap:    checkWriteOverlap,
+	findReadDiffers:     checkReadDiffers,
+	findWaiting:         checkWaiting,
+	findBadVCRC:         checkBadVCRC,
+	findVendor:          checkVendor,
+	findSeenTwice:       checkSeenTwice,
+	findIWARPCRC:        checkIWARPCRC,
+	findIWARPMarker:     checkIWARPMarker,
+	findIWARPStartUp:    checkIWARPStartUp,
+	findIWARPDepths:     checkIWARPDepths,
+	findIWARPHeader:     checkIWARPHeader,
+	findIWARPMSN:        checkIWARPMSN,
+	findIWARPSegment:    checkIWARPSegment,
+	findIWARPResponse:   checkIWARPResponse,
+	findIWARPReadOrder:  checkIWARPReadOrder,
+	findIWARPReadDepth:  checkIWARPReadDepth,
+	findIWARPFirst:      checkIWARPFirst,
+	findIWARPAfter:      checkIWARPAfter,
+	findIWARPTerminated: checkIWARPTerminated,
+	findIWARPRejected:   checkIWARPRejected,
+	findIWARPLost:       checkIWARPLost,
 }
 
 func refused(what, status string) func(*Finding) string {

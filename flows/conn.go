@@ -41,7 +41,21 @@ type endpoint struct {
 	vlan int16
 }
 
-func (e *endpoint) name() QPName { return QPName{Addr: e.addr, VLAN: int(e.vlan), QPN: e.qpn} }
+// eeContext marks, in an endpoint's qpn, an end-to-end context of RD: PSNs and
+// acknowledgements of RD are the contexts', not the queue pairs' (IBA 9.8.1).
+const eeContext = 1 << 25
+
+// destination is the number that an endpoint has to which a packet goes.
+func destination(p *dissect.Packet) uint32 {
+	if p.Op().Transport == dissect.RD {
+		return p.EEContext() | eeContext
+	}
+	return p.DestQP
+}
+
+func (e *endpoint) name() QPName {
+	return QPName{Addr: e.addr, VLAN: int(e.vlan), QPN: e.qpn &^ eeContext}
+}
 
 // half is one requester's side of a connection: the requests that it sends and
 // what their responder answers. PSNs are the requester's.

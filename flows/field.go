@@ -52,6 +52,7 @@ var fields = []Field{
 	{Name: "flow.retransmission", Text: "Sent again by its sender", Kind: dissect.Bool, Get: bit(MarkRetransmission)},
 	{Name: "flow.round", Text: "Times that this PSN was sent before", Kind: dissect.Dec, Get: func(m *Mark, _ *Outcome) (uint64, bool) { return uint64(m.Round), m.Bits&MarkPSN != 0 }},
 	{Name: "flow.duplicate", Text: "Copy made by the network", Kind: dissect.Bool, Get: bit(MarkDuplicate)},
+	{Name: "flow.copy", Text: "Seen before in another tunnel, or outside one", Kind: dissect.Bool, Get: bit(MarkCopy)},
 	{Name: "flow.gap", Text: "PSNs before it are missing", Kind: dissect.Bool, Get: bit(MarkAfterGap)},
 	{Name: "flow.reordered", Text: "Late: fills an earlier gap", Kind: dissect.Bool, Get: bit(MarkReordered)},
 	{Name: "flow.nak", Text: "NAK", Kind: dissect.Bool, Get: bit(MarkNAK)},

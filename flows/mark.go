@@ -51,6 +51,7 @@ const (
 	MarkGhost                               // answers a request that was never seen
 	MarkFinding                             // at least one finding names this packet
 	MarkUnclear                             // sent again or copied: the wire does not tell
+	MarkCopy                                // seen before in another tunnel, or outside: not counted again
 )
 
 // markAgain are the bits of a request that brings nothing new.

@@ -432,7 +432,7 @@ func (t *Tracker) replay(c *conn, held []heldPacket) {
 	for i := range held {
 		p := &held[i]
 		d := AToB
-		if p.Dst == c.end[0].addr && p.DestQP == c.end[0].qpn && c.end[0] != c.end[1] {
+		if p.Dst == c.end[0].addr && destination(p) == c.end[0].qpn && c.end[0] != c.end[1] {
 			d = BToA
 		}
 		var m Mark

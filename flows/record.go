@@ -13,6 +13,10 @@ func (t *Tracker) Snapshot() *Snapshot {
 		Evicted: t.evicted, Findings: t.allFindings(),
 		HostPairs: t.hostPairs(), HostsLeft: t.hostTable.leftOut, Pauses: t.pauseSenders(), Shadow: t.shadow.record(),
 	}
+	s.Mirrored = t.mirrored
+	if t.iwarp != nil {
+		s.IWARP = t.iwarp.Connections()
+	}
 	s.Connections = make([]Connection, 0, t.live)
 	t.eachConn(func(c *conn) { s.Connections = append(s.Connections, t.record(c)) })
 	slices.SortFunc(s.Connections, func(a, b Connection) int { return int(int64(a.ID) - int64(b.ID)) })

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/flows/iwarp"
 )
 
 // Snapshot is the state of everything that a Tracker knows, made at a batch
@@ -19,7 +20,9 @@ type Snapshot struct {
 	HostsLeft   uint64        // streams of host pairs beyond those that are kept
 	Pauses      []PauseSender // in the order of their first XOFF
 	Shadow      ShadowMemory
-	Evicted     uint64 // connections whose record went to the sink because the table was full
+	IWARP       []iwarp.Connection // in order of first sight
+	Mirrored    uint64             // packets that were captured twice, inside a tunnel and outside it
+	Evicted     uint64             // connections whose record went to the sink because the table was full
 }
 
 // ProtocolCounts are packets by protocol. CM and CNP packets are counted under

@@ -1,6 +1,9 @@
 package flows
 
-import "github.com/rocescope/rocescope/dissect"
+import (
+	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/flows/iwarp"
+)
 
 // Batch is a run of packets in the order of the capture. Data[i] is the frame
 // of Packets[i], borrowed for the call; Marks[i] is filled in.
@@ -14,6 +17,7 @@ type Batch struct {
 // borrowed for the call. A nil func is not called.
 type Sink struct {
 	Message    func(*Message)
+	IWARP      func(*iwarp.Message)
 	Finding    func(*Finding)    // each occurrence, as it is found
 	Connection func(*Connection) // final records of connections that were evicted
 	// Joined tells that two streams turned out to be one connection, which has
@@ -70,6 +74,10 @@ type Tracker struct {
 	hostTable   hostTable
 	pauses      pauseTable
 	shadow      *shadow // nil = not asked for
+	iwarp       *iwarp.Tracker
+	fragments   fragments
+	copies      *copies // nil until there is a packet in a tunnel
+	mirrored    uint64
 	finished    bool
 
 	packets   uint64
@@ -144,6 +152,9 @@ func (t *Tracker) Track(b *Batch) {
 		}
 		for i := lo; i < hi; i++ {
 			b.Marks[i] = Mark{}
+			if (t.copies != nil || b.Packets[i].Uncommon()) && t.uncommon(b, i) {
+				continue
+			}
 			t.packet(&b.Packets[i], b.Data[i], &b.Marks[i], &t.batch[i-lo])
 		}
 	}
@@ -156,8 +167,11 @@ func (t *Tracker) prepare(p *dissect.Packet, l *lookup) {
 		return
 	}
 	l.key = streamKey{dst: p.Dst, dstQPN: p.DestQP, vlan: int16(p.VLAN()), srcQPN: noSource}
-	if p.Op().Transport == dissect.UD {
+	switch p.Op().Transport {
+	case dissect.UD:
 		l.key.src, l.key.srcQPN = p.Src, p.SrcQP
+	case dissect.RD:
+		l.key.dstQPN = p.EEContext() | eeContext
 	}
 	l.hash = t.idx.hash(&l.key)
 }
@@ -215,9 +229,14 @@ func (t *Tracker) packet(p *dissect.Packet, frame []byte, m *Mark, l *lookup) {
 		t.protocols.RoCEv1++
 	case dissect.ProtoInfiniBand:
 		t.protocols.InfiniBand++
+		if p.VCRC() == dissect.ICRCInvalid {
+			t.badVCRC(p)
+		}
 	case dissect.ProtoTCP:
 		t.hear(p)
-		t.handshake(p, frame)
+		if !t.followIWARP(p, frame) {
+			t.handshake(p, frame)
+		}
 		return
 	case dissect.ProtoPause:
 		t.protocols.PFC++
@@ -264,7 +283,11 @@ func (t *Tracker) packet(p *dissect.Packet, frame []byte, m *Mark, l *lookup) {
 		t.protocols.CNP++
 		m.Bits |= MarkCNP
 	}
-	if !l.ok || op.Transport == dissect.RD || op.Transport == dissect.Manufacturer {
+	if op.Transport >= dissect.Manufacturer || op.Transport == dissect.RD && foreign(p, frame) {
+		t.vendor(p)
+		return
+	}
+	if !l.ok {
 		return
 	}
 	ref := t.idx.find(t, &l.key, l.hash)
@@ -394,6 +417,9 @@ func (t *Tracker) Finish() {
 	t.eachConn(func(c *conn) { t.settle(c) })
 	t.announcedWithoutData()
 	t.solveICRCs()
+	if t.iwarp != nil {
+		t.iwarp.Finish()
+	}
 	t.verdicts(t.addFinding)
 	t.finished = true
 }
@@ -449,7 +475,7 @@ func (t *Tracker) leave(slot uint32, d Direction) {
 // newStream makes a connection for a packet that belongs to none.
 func (t *Tracker) newStream(p *dissect.Packet, l *lookup) streamRef {
 	op := p.Op()
-	dst := endpoint{addr: p.Dst, qpn: p.DestQP, vlan: l.key.vlan}
+	dst := endpoint{addr: p.Dst, qpn: l.key.dstQPN, vlan: l.key.vlan}
 	src := endpoint{addr: p.Src, qpn: noSource, vlan: l.key.vlan}
 	if op.Transport == dissect.UD {
 		src.qpn = p.SrcQP
