@@ -203,6 +203,11 @@ type qpView struct {
 
 type settingRow struct{ Name, Agreed, Used string }
 
+// pairedBy says how the two queue pairs of a connection were found to belong together, by the document's word.
+var pairedBy = map[string]string{
+	"cm": "paired by the CM handshake", "socket": "paired by an exchange over a socket", "inferred": "paired by inference", "unpaired": "the other side is not known",
+}
+
 func (b *builder) details() []connectionView {
 	if b.a.Collector == nil {
 		return nil
@@ -224,7 +229,7 @@ func (b *builder) details() []connectionView {
 func (b *builder) detail(t *trail, c *report.Connection) connectionView {
 	v := connectionView{
 		ID: c.ID, Anchor: fmt.Sprintf("connection-%d", c.ID), A: qpText(&c.A), B: qpText(&c.B), Findings: b.flags[c.ID],
-		About: fmt.Sprintf("%s, paired by %s", c.Transport, c.EstablishedBy),
+		About: c.Transport + ", " + pairedBy[c.EstablishedBy],
 	}
 	if c.Evidence != "" {
 		v.About += ": " + c.Evidence
