@@ -3,9 +3,11 @@ package index
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 
+	"github.com/rocescope/rocescope/captures"
 	"github.com/rocescope/rocescope/flows"
 	"github.com/rocescope/rocescope/internal/engine"
 )
@@ -111,12 +113,14 @@ func (x *Index) again(ctx context.Context, o engine.Options, message func(*flows
 	}
 	o.Track, o.CheckICRC, o.Tracker, o.MaxFrames = true, x.o.Engine.CheckICRC, x.o.Engine.Tracker, x.o.Engine.MaxFrames
 	o.Tracker.Sink = flows.Sink{Message: message}
+	o.Reopen = func() (captures.Source, error) { return x.o.Open(ctx) }
 	if o.MaxFrames == 0 && x.finished() {
 		o.MaxFrames = x.Last()
 	}
 	_, err = engine.New(o).Run(ctx, src)
-	if ctx.Err() == nil {
-		err = nil // what ended the first time early is no news
+	var damage *engine.SourceError
+	if x.finished() && x.err != nil && errors.As(err, &damage) && ctx.Err() == nil {
+		return nil // as the first time
 	}
 	return err
 }

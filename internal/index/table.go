@@ -49,7 +49,7 @@ func (t *table) view() *extent {
 func (t *table) append(e *Entry) {
 	if t.code == nil {
 		t.code = make([]byte, 0, 16*blockLen)
-		t.state.time = e.Time
+		t.state.time = e.Prev
 		t.begin()
 	}
 	gap := t.state.gap

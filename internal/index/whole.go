@@ -31,7 +31,7 @@ func (w *whole) add(b *engine.Batch) error {
 // of takes over all that a batch says of a packet, but where its bytes lie.
 func (e *Entry) of(b *engine.Batch, i int) {
 	p := &b.Packets[i]
-	e.Time, e.WireLen, e.CapLen = p.Time, p.WireLen, p.CapLen
+	e.Time, e.Prev, e.WireLen, e.CapLen = p.Time, p.Prev, p.WireLen, p.CapLen
 	e.Iface, e.NoTime, e.Direction, e.Mark = p.Iface, p.NoTime, captures.Direction(p.Direction), b.Marks[i]
 }
 
