@@ -25,6 +25,7 @@ type Queue struct {
 	free  []*piece
 	made  int
 	ended error  // what ReadBatch returns at the end; nil while frames may come
+	awake bool   // a ReadBatch that waits returns without frames
 	cur   *piece // being read
 	at    int
 }
@@ -102,6 +103,15 @@ func (q *Queue) End(err error) {
 	q.wake.Signal()
 }
 
+// Wake lets a ReadBatch that waits, or the next one that would, return without
+// frames, so that whoever is behind it gets to do what is due.
+func (q *Queue) Wake() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.awake = true
+	q.wake.Signal()
+}
+
 // Dropped is how many frames found the queue full.
 func (q *Queue) Dropped() uint64 { return q.dropped.Load() }
 
@@ -125,6 +135,9 @@ func (q *Queue) ReadBatch(dst []Frame) (int, error) {
 			q.full = q.full[:len(q.full)-1]
 		case q.ended != nil:
 			return 0, q.ended
+		case q.awake:
+			q.awake = false
+			return 0, nil
 		default:
 			q.wake.Wait()
 		}

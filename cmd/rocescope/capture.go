@@ -15,6 +15,7 @@ import (
 
 	"github.com/rocescope/rocescope/captures"
 	"github.com/rocescope/rocescope/internal/report"
+	"github.com/rocescope/rocescope/internal/sink/metrics"
 	"github.com/rocescope/rocescope/internal/version"
 )
 
@@ -30,6 +31,8 @@ type captureOptions struct {
 	queue    uint // MiB
 	findings bool
 	summary  bool // --live
+	sink     captureSinkOptions
+	metrics  string // address
 }
 
 func newCaptureCommand(a *app) *cobra.Command {
@@ -53,6 +56,7 @@ IFACE" says so, and docs/capture.md what to do.
   rocescope capture -i eth1 -w run.pcapng -f 'default or icmp' -s 128
   rocescope capture -i eth1 -w run.pcapng --findings      say what is wrong while it happens
   rocescope capture -i eth1 -w - | rocescope show -
+  rocescope capture -i eth1 --sink clickhouse://ch1:9000,ch2:9000/fabric --metrics :9478
   rocescope capture -D`,
 		Args: arguments(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -73,6 +77,8 @@ IFACE" says so, and docs/capture.md what to do.
 	f.UintVar(&o.queue, "queue", 64, "how many `MiB` may wait for the disk")
 	f.BoolVar(&o.findings, "findings", false, "analyze at the same time, and print findings as they come")
 	f.BoolVar(&o.summary, "live", false, "analyze at the same time, and say on the line each second what there is")
+	o.sink.addLive(f)
+	addMetricsFlag(f, &o.metrics)
 	f.BoolVarP(&o.list, "list-interfaces", "D", false, "list the interfaces")
 	_ = cmd.RegisterFlagCompletionFunc("interface", completeInterface)
 	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions([]string{"packet", "xdp"}, cobra.ShellCompDirectiveNoFileComp))
@@ -84,8 +90,8 @@ func (o *captureOptions) check() error {
 	switch {
 	case o.live.name == "":
 		return errUsage("capture needs an interface: -i IFACE; %q lists them", "rocescope capture -D")
-	case o.write == "" && !o.findings && !o.summary:
-		return errUsage("capture needs a file to write: -w FILE, or - for standard output; or --findings or --live, to look only")
+	case o.write == "" && !o.looks():
+		return errUsage("capture needs a file to write: -w FILE, or - for standard output; or --findings, --live, --sink or --metrics, to look only")
 	case o.write == "-" && o.rotate.r != (captures.Rotation{}):
 		return errUsage("-b begins new files, which standard output is not")
 	case o.write == "" && (o.rotate.r != (captures.Rotation{}) || o.stop.size > 0 || o.stop.files > 0):
@@ -95,18 +101,28 @@ func (o *captureOptions) check() error {
 	case o.stop.files > 0 && o.rotate.r == (captures.Rotation{}):
 		return errUsage("-a files stops after a number of files: say with -b when the next begins")
 	}
+	if err := o.sink.checkLive(); err != nil {
+		return err
+	}
 	return o.live.check()
+}
+
+// looks says whether the traffic is analyzed while it is captured.
+func (o *captureOptions) looks() bool {
+	return o.findings || o.summary || o.sink.to != "" || o.metrics != ""
 }
 
 // session is a capture under way.
 type session struct {
-	a     *app
-	o     *captureOptions
-	live  *captures.Live
-	rec   *captures.Recorder // nil without -w
-	look  *lookout           // nil without analysis
-	began time.Time
-	bytes *counted
+	a      *app
+	o      *captureOptions
+	live   *captures.Live
+	rec    *captures.Recorder // nil without -w
+	look   *lookout           // nil without analysis
+	rows   *rowSink           // nil without --sink
+	scrape *metrics.Server    // nil without --metrics
+	began  time.Time
+	bytes  *counted
 }
 
 // capture runs `rocescope capture`.
@@ -125,9 +141,19 @@ func (a *app) capture(ctx context.Context, o *captureOptions) error {
 			return err
 		}
 	}
+	if err := s.openOutlets(ctx); err != nil {
+		return err
+	}
 	kept := s.confine()
-	if o.findings || o.summary {
-		s.look = newLookout(a, o, live.Interfaces())
+	if o.looks() {
+		var traffic *metrics.Traffic
+		if s.scrape != nil {
+			traffic = &metrics.Traffic{}
+		}
+		s.look = newLookout(a, o, live.Interfaces(), s.rows, traffic)
+		if traffic != nil {
+			serveMetrics(s.scrape, traffic.Collect, s.collect)
+		}
 	}
 	if !o.quiet {
 		s.greet(kept)
@@ -135,15 +161,21 @@ func (a *app) capture(ctx context.Context, o *captureOptions) error {
 	return s.run(ctx)
 }
 
-// confine gives up what a capture under way does not need: capabilities, and files but those of a series, in their
-// folder. What cannot be given up is no reason to stop, and is said.
+// reach is what a capture under way still needs: folders to make files in, TCP ports to connect to.
+type reach struct {
+	folders []string
+	ports   []uint16
+}
+
+// confine gives up what a capture under way does not need: capabilities, and all files and connections but those within reach.
+// What cannot be given up is no reason to stop, and is said.
 func (s *session) confine() error {
 	_, _ = time.Now().Zone() // which reads a file the first time
-	folder := ""
+	r := s.o.sink.reach()
 	if s.o.rotate.r != (captures.Rotation{}) {
-		folder = filepath.Dir(s.o.write)
+		r.folders = append(r.folders, filepath.Dir(s.o.write))
 	}
-	f, err := newFence(folder)
+	f, err := newFence(r)
 	if err != nil {
 		err = fmt.Errorf("files stay within reach: %w", err)
 	}
@@ -287,6 +319,9 @@ func (s *session) finish(err error) error {
 	if s.look != nil {
 		err = errors.Join(err, s.look.finish())
 	}
+	if s.scrape != nil {
+		err = errors.Join(err, s.scrape.Close())
+	}
 	if s.rec != nil {
 		if cerr := s.rec.Close(); cerr != nil {
 			err = errors.Join(err, s.writeError(cerr))
@@ -307,6 +342,9 @@ func (s *session) greet(kept error) {
 		to = " to " + s.rec.Stats().File
 	}
 	fmt.Fprintf(s.a.stderr, "Capturing on %s%s (%s, filter %s)\n", i.Name, to, i.Description, i.Filter)
+	if s.scrape != nil {
+		fmt.Fprintf(s.a.stderr, "Counters for Prometheus: http://%s/metrics\n", s.scrape.Addr())
+	}
 	if kept != nil {
 		fmt.Fprintf(s.a.stderr, "rocescope: %v\n", kept)
 	}

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fence keeps a capture from the file system but for one folder, and from making or taking TCP connections (Landlock).
+// fence keeps a capture from the file system but for a few folders, and from making or taking TCP connections but to a few
+// ports (Landlock).
 // Whatever packets make this program do, it cannot read or change a file with it. What is open stays open.
 type fence struct{ ruleset int }
 
@@ -28,9 +29,10 @@ var landlockRights = []struct {
 	{5, unix.LANDLOCK_ACCESS_FS_IOCTL_DEV, 0},
 }
 
-// landlockInFolder is what a series of capture files needs: to make them, to overwrite them, and to delete the oldest.
+// landlockInFolder is what series of files need: to make them and folders for them, to overwrite and rename them, and to delete
+// the oldest.
 const landlockInFolder = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
-	unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR
 
 // landlockVersion is what this kernel has of Landlock, 0 for nothing.
 func landlockVersion() int {
@@ -41,8 +43,11 @@ func landlockVersion() int {
 	return int(version)
 }
 
-// newFence prepares a fence around a folder, around nothing for "". A kernel without Landlock gives nil.
-func newFence(folder string) (*fence, error) {
+// landlockZones is where the time zones of database servers are looked up.
+const landlockZones = "/usr/share/zoneinfo"
+
+// newFence prepares a fence around what stays within reach. A kernel without Landlock gives nil.
+func newFence(r reach) (*fence, error) {
 	version := landlockVersion()
 	if version == 0 {
 		return nil, nil
@@ -59,21 +64,44 @@ func newFence(folder string) (*fence, error) {
 		return nil, fmt.Errorf("make rules for Landlock: %w", errno)
 	}
 	f := &fence{int(ruleset)}
-	if folder == "" {
-		return f, nil
+	for _, folder := range r.folders {
+		if err := f.allow(folder, landlockInFolder&handled.Handled_access_fs); err != nil {
+			return nil, errors.Join(err, unix.Close(f.ruleset))
+		}
 	}
-	dir, err := unix.Open(folder, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		unix.Close(f.ruleset)
-		return nil, fmt.Errorf("open %s for Landlock: %w", folder, err)
+	if len(r.ports) > 0 {
+		// Without the zones a server's times would not read; where there are none, no rule is needed.
+		_ = f.allow(landlockZones, (unix.LANDLOCK_ACCESS_FS_READ_FILE|unix.LANDLOCK_ACCESS_FS_READ_DIR)&handled.Handled_access_fs)
 	}
-	defer unix.Close(dir)
-	allowed := unix.LandlockPathBeneathAttr{Allowed_access: landlockInFolder & handled.Handled_access_fs, Parent_fd: int32(dir)}
-	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&allowed)), 0, 0, 0); errno != 0 {
-		unix.Close(f.ruleset)
-		return nil, fmt.Errorf("a rule of Landlock for %s: %w", folder, errno)
+	for _, port := range r.ports {
+		if handled.Handled_access_net == 0 {
+			break // this kernel's Landlock does not know networks
+		}
+		rule := landlockNetPort{allowed: unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, port: uint64(port)}
+		if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, ruleset, landlockRuleNetPort, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
+			return nil, errors.Join(fmt.Errorf("a rule of Landlock for port %d: %w", port, errno), unix.Close(f.ruleset))
+		}
 	}
 	return f, nil
+}
+
+// landlockNetPort is the kernel's landlock_net_port_attr, of rules of the type LANDLOCK_RULE_NET_PORT.
+type landlockNetPort struct{ allowed, port uint64 }
+
+const landlockRuleNetPort = 2
+
+// allow lets a folder stay within reach.
+func (f *fence) allow(folder string, access uint64) error {
+	dir, err := unix.Open(folder, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s for Landlock: %w", folder, err)
+	}
+	defer unix.Close(dir)
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: access, Parent_fd: int32(dir)}
+	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(f.ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
+		return fmt.Errorf("a rule of Landlock for %s: %w", folder, errno)
+	}
+	return nil
 }
 
 // enter closes the fence behind every thread, for good. It takes NoNewPrivs, which dropPrivileges has set.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/rocescope/rocescope/flows"
 	"github.com/rocescope/rocescope/internal/engine"
 	"github.com/rocescope/rocescope/internal/report"
+	"github.com/rocescope/rocescope/internal/sink/metrics"
 )
 
 // sayEvery is how often findings are printed: their sentences come with a snapshot of everything, which costs something.
@@ -29,6 +31,8 @@ type lookout struct {
 	done     chan error
 	hush     chan struct{} // closed to end the printing of findings
 	hushed   chan struct{} // closed when it has ended
+
+	rows *rowSink // nil without --sink
 
 	pending []flows.Finding // of the batch at hand
 	times   map[foundAs]uint64
@@ -47,7 +51,8 @@ type found struct {
 	plain string // what is said of it without a sentence
 }
 
-func newLookout(a *app, o *captureOptions, ifaces []captures.Interface) *lookout {
+// newLookout begins to analyze. rows and traffic are fed, where they are not nil.
+func newLookout(a *app, o *captureOptions, ifaces []captures.Interface, rows *rowSink, traffic *metrics.Traffic) *lookout {
 	l := &lookout{
 		a: a, out: a.stdout, style: a.styles(), findings: o.findings, queue: captures.NewQueue(0, ifaces), done: make(chan error, 1),
 		times: map[foundAs]uint64{},
@@ -57,11 +62,22 @@ func newLookout(a *app, o *captureOptions, ifaces []captures.Interface) *lookout
 	}
 	eo := engine.Options{Workers: 1, CheckICRC: true, Track: true, MayBlock: true}
 	if l.findings {
-		eo.Sinks = []engine.Sink{l}
+		eo.Sinks = append(eo.Sinks, l)
 		eo.Tracker.Sink.Finding = func(f *flows.Finding) { l.pending = append(l.pending, *f) }
+	}
+	if traffic != nil {
+		eo.Sinks = append(eo.Sinks, engine.SinkFunc(func(b *engine.Batch) error { traffic.Batch(&b.Batch); return nil }))
+		eo.Tracker.Sink = bothSinks(eo.Tracker.Sink, traffic.Sink())
+	}
+	if l.rows = rows; rows != nil {
+		eo.Sinks = append(eo.Sinks, rows)
+		eo.Tracker.Sink = bothSinks(eo.Tracker.Sink, rows.collector.Sink())
 	}
 	eo.Tracker.MaxDetails = -1
 	l.pipeline = engine.New(eo)
+	if rows != nil {
+		rows.begin(l)
+	}
 	go func() {
 		_, err := l.pipeline.Run(context.Background(), l.queue)
 		l.done <- err
@@ -226,8 +242,14 @@ func summaryLine(s *flows.Snapshot) string {
 
 // finish waits until all that is queued was looked at, and says what was found.
 func (l *lookout) finish() error {
+	if l.rows != nil {
+		l.rows.end()
+	}
 	l.queue.End(nil)
 	err := <-l.done
+	if l.rows != nil {
+		err = errors.Join(err, l.rows.close(l.pipeline.Snapshot()))
+	}
 	if l.findings {
 		close(l.hush)
 		<-l.hushed

@@ -10,7 +10,7 @@ func asInvoker(open func() error) error { return open() }
 
 type fence struct{}
 
-func newFence(string) (*fence, error) { return nil, nil }
+func newFence(reach) (*fence, error) { return nil, nil }
 
 func (*fence) enter() error { return nil }
 

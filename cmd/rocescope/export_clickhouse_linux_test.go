@@ -192,10 +192,10 @@ func TestExportToCluster(t *testing.T) {
 	t.Run("killed within a load", func(t *testing.T) {
 		p, in := startFed(t, export("c", "load", "--patience", "60s", "-")...)
 		file := mustRead(t, one)
-		pour(t, in, file[:len(file)/2])
+		feedIn(t, in, file[:len(file)/2])
 		awaitRows(t, cluster.Shards[1], "load", "SELECT count() > 0 FROM messages")
 		cluster.Shards[1].Kill()
-		pour(t, in, file[len(file)/2:])
+		feedIn(t, in, file[len(file)/2:])
 		in.Close()
 		awaitFile(t, spill)
 		cluster.Shards[1].Start(t)
@@ -208,7 +208,7 @@ func TestExportToCluster(t *testing.T) {
 	t.Run("the exporter killed while it spills", func(t *testing.T) {
 		cluster.Shards[1].Kill()
 		p, in := startFed(t, export("d", "killed", "--patience", "60s", "-")...)
-		pour(t, in, mustRead(t, one))
+		feedIn(t, in, mustRead(t, one))
 		awaitFile(t, spill) // at least a block is in it, and no more will come: the input stays open
 		settle(t, spill)
 		p.cmd.Process.Kill()
@@ -304,7 +304,7 @@ func mustRead(t *testing.T, path string) []byte {
 	return b
 }
 
-func pour(t *testing.T, to io.Writer, b []byte) {
+func feedIn(t *testing.T, to io.Writer, b []byte) {
 	t.Helper()
 	if _, err := to.Write(b); err != nil {
 		t.Fatal(err)

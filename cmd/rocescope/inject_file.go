@@ -26,7 +26,7 @@ type injectFile struct {
 }
 
 // notInFiles are options that are about one call of the command.
-var notInFiles = []string{"help", "color", "yes", "dry-run", "json", "quiet", "force"}
+var notInFiles = []string{"help", "color", "yes", "dry-run", "json", "quiet", "force", "metrics"}
 
 // readFile reads the mix and those options that the command line does not have itself.
 func (o *injectOptions) readFile(cmd *cobra.Command, name string) ([]stream.Op, error) {

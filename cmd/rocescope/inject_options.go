@@ -27,6 +27,7 @@ type injectOptions struct {
 	via                   string
 	force, yes            bool
 	json, dry, quiet      bool
+	metrics               string // address
 	noAnswers             bool
 	threads, queue        int
 	src, dst              string
@@ -110,6 +111,7 @@ func (o *injectOptions) add(cmd *cobra.Command) {
 	f.BoolVar(&o.yes, "yes", false, "send more than 1,000,000 packets, or for more than 10 s, without asking")
 	f.BoolVar(&o.dry, "dry-run", false, "show the first packets, and send nothing")
 	f.BoolVar(&o.json, "json", false, "the result as JSON")
+	addMetricsFlag(f, &o.metrics)
 	f.BoolVar(&o.quiet, "quiet", false, "no line each second, only the result")
 
 	_ = cmd.RegisterFlagCompletionFunc("interface", completeInterface)

@@ -62,6 +62,11 @@ func (a *app) inject(ctx context.Context, o *injectOptions) error {
 	if err := i.stream.Prepare(i.ports); err != nil {
 		return i.portError(err)
 	}
+	stop, err := startMetrics(o.metrics, i.metrics)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	if o.sim == "" {
 		_ = dropPrivileges() // where that cannot be, the traffic is still wanted
 	}

@@ -28,6 +28,7 @@ type serveOptions struct {
 	connections    int
 	json, quiet    bool
 	misbehave      []string
+	metrics        string // address
 	faults         faultOptions
 	seed           uint64
 	seeded         bool
@@ -83,6 +84,7 @@ as the client has them.`,
 	f.StringSliceVar(&o.misbehave, "misbehave", nil, "do wrong what the `name` says, as real devices were seen to; list lists the names")
 	o.faults.add(f)
 	f.Uint64Var(&o.seed, "seed", 1, "`number` that all that is random in faults comes from")
+	addMetricsFlag(f, &o.metrics)
 	f.BoolVar(&o.json, "json", false, "each event, and the counters of each second, as a line of JSON")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no line each second, only connections and the final table")
 	_ = cmd.RegisterFlagCompletionFunc("misbehave", completeMisbehaviour)
@@ -185,6 +187,11 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
+	stop, err := startMetrics(o.metrics, metricsOf(h))
+	if err != nil {
+		return err
+	}
+	defer stop()
 	_ = dropPrivileges() // where that cannot be, to serve is still wanted
 	p.greet(h, at)
 	tick := time.NewTicker(time.Second)
