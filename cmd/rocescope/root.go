@@ -34,6 +34,7 @@ func commands(a *app) []group {
 			newDiffCommand(a),
 			newAnnotateCommand(a),
 			newCaptureCommand(a),
+			newExtcapCommand(a),
 			newDoctorCommand(a),
 		}},
 		{"Send traffic", []*cobra.Command{
@@ -50,6 +51,7 @@ func commands(a *app) []group {
 			newOpcodesCommand(a),
 			newFindingsCommand(a),
 			newFaultsCommand(a),
+			newSchemaCommand(a),
 		}},
 		{"This program", []*cobra.Command{
 			newCompletionCommand(a),
