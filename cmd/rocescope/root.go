@@ -51,7 +51,6 @@ func commands(a *app) []group {
 			newOpcodesCommand(a),
 			newFindingsCommand(a),
 			newFaultsCommand(a),
-			newSchemaCommand(a),
 		}},
 		{"This program", []*cobra.Command{
 			newCompletionCommand(a),
