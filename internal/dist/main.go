@@ -100,7 +100,7 @@ func (r *release) pack(arch string) error {
 		{kind: executable, name: "rocescope", data: program},
 		{kind: document, name: "THIRD-PARTY-LICENSES", data: licences},
 	}, r.pages...)
-	for _, name := range []string{"README.md", "CHANGELOG.md", "LICENSE"} {
+	for _, name := range []string{"README.md", "README.zh-CN.md", "CHANGELOG.md", "LICENSE"} {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			return fmt.Errorf("%w (dist runs in the folder of go.mod)", err)

@@ -1,6 +1,6 @@
 // Command docgen brings the documentation up to date with the program: run it by `make docs`.
 //
-// In README.md and docs/*.md it replaces what stands between
+// In README.md, its translation and docs/*.md it replaces what stands between
 //
 //	<!-- output: rocescope demo -->
 //	<!-- /output -->
@@ -29,6 +29,7 @@ var pages = []struct {
 	{"docs/fields.md", []string{"fields", "--markdown"}},
 	{"docs/findings.md", []string{"findings", "--markdown"}},
 	{"docs/faults.md", []string{"faults", "--markdown"}},
+	{"docs/tables.md", []string{"export", "--columns", "--markdown"}},
 	{"docs/nics.md", []string{"doctor", "--nics"}},
 	{"docs/conformance.md", []string{"test", "--markdown"}},
 }
@@ -58,11 +59,14 @@ func generate(binary string) error {
 			return err
 		}
 	}
+	if _, err := run("schema", "--write", "docs/schema"); err != nil {
+		return err
+	}
 	documents, err := filepath.Glob("docs/*.md")
 	if err != nil {
 		return err
 	}
-	for _, file := range append(documents, "README.md") {
+	for _, file := range append(documents, "README.md", "README.zh-CN.md") {
 		before, err := os.ReadFile(file)
 		if err != nil {
 			return err
