@@ -205,7 +205,12 @@ func column(t, from, to int64, w int) (int, bool) {
 // joins it with the one before.
 func (ch *Chart) curve(g *dots, cu *Curve, from, to int64, scale func(float64) float64) {
 	w := g.w
-	at := func(t int64) int { return int(float64(t-from) / float64(to-from) * float64(w)) }
+	at := func(t int64) int {
+		if t == to { // the last moment belongs to the last column
+			return w - 1
+		}
+		return int(math.Floor(float64(t-from) / float64(to-from) * float64(w)))
+	}
 	high := func(v float64) int { return int(math.Round(scale(v) * float64(g.h-1))) }
 	lows, highs := make([]int, w), make([]int, w)
 	for i := range lows {
@@ -265,21 +270,35 @@ func (ch *Chart) curve(g *dots, cu *Curve, from, to int64, scale func(float64) f
 	}
 }
 
+// valueAxis prints values where they are reached.
 func (ch *Chart) valueAxis(c *cells.Canvas, top, h int, lo, hi float64, unit func(float64) string) {
-	at := func(y int) float64 {
-		part := 1 - float64(y)/float64(max(h-1, 1))
-		if ch.Log {
-			return math.Pow(10, math.Log10(lo)+part*(math.Log10(hi)-math.Log10(lo)))
-		}
-		return hi * part
-	}
-	every := max(1, (h+3)/5)
-	for y := 0; y < h; y++ {
+	for y := range h {
 		c.Set(axisWidth-1, top+y, '│', cells.Axis)
-		if y%every == 0 && (y+every <= h || y == 0) || y == h-1 {
-			c.Set(axisWidth-1, top+y, '┤', cells.Axis)
-			c.Right(axisWidth-1, top+y, cells.Axis, cells.Cut(unit(at(y)), axisWidth-1))
+	}
+	tick := func(part, v float64) {
+		y := top + int(math.Round((1-part)*float64(h-1)))
+		c.Set(axisWidth-1, y, '┤', cells.Axis)
+		c.Right(axisWidth-1, y, cells.Axis, cells.Cut(unit(v), axisWidth-1))
+	}
+	if ch.Log {
+		decades := int(math.Round(math.Log10(hi / lo)))
+		every := max(1, (2*decades+h-1)/h)
+		for d := decades - decades%every; d >= 0; d -= every {
+			tick(float64(d)/float64(decades), lo*math.Pow(10, float64(d)))
 		}
+		return
+	}
+	n := 4
+	if lead := hi / math.Pow(10, math.Floor(math.Log10(hi))); math.Abs(lead-1.5) < 0.01 || math.Abs(lead-3) < 0.01 || math.Abs(lead-6) < 0.01 || math.Abs(lead-1.2) < 0.01 {
+		n = 3
+	} else if math.Abs(lead-1) < 0.01 || math.Abs(lead-5) < 0.01 || math.Abs(lead-2.5) < 0.01 {
+		n = 5
+	}
+	if h < 2*n {
+		n = 1
+	}
+	for k := range n + 1 {
+		tick(float64(k)/float64(n), hi*float64(k)/float64(n))
 	}
 }
 

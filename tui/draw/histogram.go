@@ -31,7 +31,7 @@ func Histogram(c *cells.Canvas, buckets []flows.LatencyBucket) {
 		}
 		c.Right(9, y, cells.Axis, Span(time.Duration(b.From)))
 		c.Text(9, y, cells.Axis, " – "+to)
-		x := label + eighths(c, label, y, room, float64(b.Count)/float64(most), cells.Chart1)
+		x := label + bar(c, label, y, room, float64(b.Count)/float64(most), cells.Chart1)
 		x = c.Text(x+1, y, cells.Plain, Count(b.Count))
 		c.Text(x+1, y, cells.Faint, percent(b.Count, all))
 	}
@@ -61,9 +61,9 @@ func percent(n, all uint64) string {
 	}
 }
 
-// eighths draws a horizontal bar to an eighth of a cell. Anything above nothing is
-// at least an eighth long.
-func eighths(c *cells.Canvas, x, y, w int, part float64, s cells.Style) int {
+// bar draws a horizontal bar, whose last cell is shaded by how much of it is meant.
+// Anything above nothing is seen.
+func bar(c *cells.Canvas, x, y, w int, part float64, s cells.Style) int {
 	n := int(part*float64(w)*8 + 0.5)
 	if part > 0 {
 		n = max(n, 1)
@@ -72,7 +72,7 @@ func eighths(c *cells.Canvas, x, y, w int, part float64, s cells.Style) int {
 		c.Set(x+i, y, '█', s)
 	}
 	if n%8 > 0 {
-		c.Set(x+n/8, y, []rune(" ▏▎▍▌▋▊▉")[n%8], s)
+		c.Set(x+n/8, y, []rune(" ░░░▒▒▓▓")[n%8], s)
 	}
 	return (n + 7) / 8
 }

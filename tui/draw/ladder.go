@@ -173,7 +173,7 @@ type Ladder struct {
 
 // Draw draws a line for the lanes' names and as many rows as there is room for.
 func (l *Ladder) Draw(c *cells.Canvas) {
-	left, right := 20, 16
+	left, right := 20, 19
 	switch {
 	case c.W < 60:
 		left, right = 9, 3
@@ -225,10 +225,12 @@ func (l *Ladder) row(c *cells.Canvas, y, x1, x2 int, r *Rung) {
 	if x1 >= 20 {
 		c.Right(19, y, cells.Faint, Span(time.Duration(r.Time-l.Start)))
 	}
-	text := fmt.Sprintf(" %s  PSN %d ", r.Text, r.PSN)
+	name, psn := " "+r.Text, fmt.Sprintf("  PSN %d ", r.PSN)
 	if r.Kind == RungFolded {
-		text = fmt.Sprintf(" %s × %s  PSN %s ", Count(uint64(r.Count)), r.Text, psnRange(r.PSN, r.LastPSN))
+		name = fmt.Sprintf(" %s × %s", Count(uint64(r.Count)), r.Text)
+		psn = fmt.Sprintf("  PSN %s ", psnRange(r.PSN, r.LastPSN))
 	}
+	text := cells.Cut(name, room-3-cells.Width(psn)) + psn
 	line := '─'
 	switch {
 	case r.Kind == RungFolded:
@@ -245,7 +247,9 @@ func (l *Ladder) row(c *cells.Canvas, y, x1, x2 int, r *Rung) {
 	if r.Finding != "" {
 		s := severityStyle(r.Severity)
 		c.Set(x2+1, y, severityLetter(r.Severity), s|cells.Bold)
-		c.Fit(x2+3, y, c.W-x2-3, s, r.Finding)
+		if c.W-x2 > 8 {
+			c.Fit(x2+3, y, c.W-x2-3, s, r.Finding)
+		}
 	}
 }
 

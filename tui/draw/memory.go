@@ -10,8 +10,8 @@ import (
 
 // Bytes prints a number of bytes in binary units, exactly where that is short.
 func Bytes(n uint64) string {
-	for i, unit := range []string{"TiB", "GiB", "MiB", "KiB"} {
-		shift := 40 - 10*i
+	for i, unit := range []string{"EiB", "PiB", "TiB", "GiB", "MiB", "KiB"} {
+		shift := 60 - 10*i
 		if n < 1<<shift {
 			continue
 		}
@@ -70,7 +70,7 @@ func Memory(c *cells.Canvas, m *flows.MemoryMap, top int) {
 		y++
 	}
 	line(func(y int) {
-		c.Fit(0, y, c.W, cells.Faint, "W written  R read  B both  A atomics  X refused  · untouched; each cell is all bytes between its neighbours")
+		c.Fit(0, y, c.W, cells.Faint, "W written  R read  B both  A atomics  X refused  · untouched; a cell shows what was done to any of its bytes")
 	})
 	for i := range m.Regions {
 		r := &m.Regions[i]

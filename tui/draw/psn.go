@@ -1,6 +1,7 @@
 package draw
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -75,6 +76,9 @@ type psnInterval struct {
 
 const maxIntervals = 4096
 
+// psnAxis is the width of the axis: it counts PSNs from the stream's first.
+const psnAxis = 11
+
 // Add adds a packet. offset is the PSN's distance from the stream's first, modulo
 // 2^24.
 func (p *PSNs) Add(t int64, offset uint32, class PSNClass) {
@@ -148,7 +152,7 @@ func (p *PSNs) Draw(c *cells.Canvas, ascii bool) {
 			break
 		}
 	}
-	left, bottom := axisWidth, 1
+	left, bottom := psnAxis, 1
 	if c.W < 40 {
 		left = 0
 	}
@@ -214,15 +218,11 @@ func (p *PSNs) Draw(c *cells.Canvas, ascii bool) {
 	}
 	if left > 0 {
 		for y := range plot.H {
-			c.Set(axisWidth-1, 1+y, '│', cells.Axis)
+			c.Set(psnAxis-1, 1+y, '│', cells.Axis)
 		}
-		c.Right(axisWidth-1, 1, cells.Axis, cells.Cut("+"+Count(uint64(max(hi, 0))), axisWidth-1))
+		c.Right(psnAxis-1, 1, cells.Axis, fmt.Sprintf("%+d", hi))
 		if plot.H > 1 {
-			text := "+" + Count(uint64(max(lo, 0)))
-			if lo < 0 {
-				text = "-" + Count(uint64(-lo))
-			}
-			c.Right(axisWidth-1, plot.H, cells.Axis, cells.Cut(text, axisWidth-1))
+			c.Right(psnAxis-1, plot.H, cells.Axis, fmt.Sprintf("%+d", lo))
 		}
 	}
 	if bottom > 0 {

@@ -34,6 +34,12 @@ func States(c *cells.Canvas, name string, state flows.State, history []flows.Sta
 		reached[history[i].State] = &history[i]
 	}
 	c.Fit(0, 0, c.W, cells.Title, name)
+	way := -1 // as far along the way as is proved; one does not get there but through the states before
+	for i, m := range machine {
+		if _, seen := reached[m.state]; seen && !m.below {
+			way = i
+		}
+	}
 	x, lowX := 0, 0
 	var rts int
 	for i, m := range machine {
@@ -56,10 +62,12 @@ func States(c *cells.Canvas, name string, state flows.State, history []flows.Sta
 			}
 		case seen:
 			style, l, r = cells.Plain, '(', ')'
+		case i < way:
+			style = cells.Plain
 		}
 		if i > 0 && !m.below {
 			arrow := cells.Faint
-			if seen {
+			if i <= way {
 				arrow = cells.Plain
 			}
 			x = c.Text(x, y, arrow, "──▶")
@@ -79,7 +87,7 @@ func States(c *cells.Canvas, name string, state flows.State, history []flows.Sta
 		x++
 	}
 	if state == flows.StateUnknown {
-		c.Text(x+2, 2, cells.Faint, "state unknown: nothing seen proves one")
+		c.Text(x+2, 2, cells.Faint, "unknown: nothing proves it")
 	}
 	y := 3
 	for i := range history {
