@@ -29,6 +29,7 @@ func commands(a *app) []group {
 		{"Look at traffic", []*cobra.Command{
 			newAnalyzeCommand(a),
 			newShowCommand(a),
+			newTUICommand(a),
 			newDemoCommand(a),
 			newExportCommand(a),
 			newDiffCommand(a),
@@ -51,6 +52,7 @@ func commands(a *app) []group {
 			newOpcodesCommand(a),
 			newFindingsCommand(a),
 			newFaultsCommand(a),
+			newSchemaCommand(a),
 		}},
 		{"This program", []*cobra.Command{
 			newCompletionCommand(a),
@@ -67,7 +69,7 @@ func topics() []*cobra.Command {
 	}
 }
 
-// fileCommand is the command that `rocescope FILE` and `… | rocescope -` stand for.
+// fileCommand is the command that `rocescope FILE` and `… | rocescope -` stand for where there is no screen.
 func (a *app) fileCommand() string {
 	return "analyze"
 }
@@ -145,8 +147,8 @@ func newRoot(a *app) *cobra.Command {
 		Long: `rocescope reads RoCE v2 traffic and shows queue pairs: which two QPs talk, in which
 state each is, which work request each packet belongs to, what was lost, resent
 and refused, and who broke the rules.`,
-		Example: `  rocescope trace.pcapng                         what happened on each QP, and what is wrong
-  sudo rocescope eth1                            the same of an interface's traffic, until Ctrl-C
+		Example: `  rocescope trace.pcapng                         browse it on a terminal; piped, what happened and what is wrong
+  sudo rocescope eth1                            the same of an interface's traffic, while it passes
   ssh host tcpdump -w - udp port 4791 | rocescope -`,
 		Version:       version.Get().String(),
 		SilenceUsage:  true,
@@ -240,7 +242,11 @@ func (a *app) expand(root *cobra.Command, args []string) []string {
 			return args
 		}
 	}
-	return append([]string{a.fileCommand()}, args...)
+	command := a.fileCommand()
+	if a.opensScreen(root, args) {
+		command = "tui"
+	}
+	return append([]string{command}, args...)
 }
 
 // firstArgument is the index of the first argument that is no option and no option's value; -1 without one.

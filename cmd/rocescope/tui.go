@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/muesli/termenv"
+	"github.com/spf13/cobra"
+
+	"github.com/rocescope/rocescope/captures"
+	"github.com/rocescope/rocescope/internal/engine"
+	"github.com/rocescope/rocescope/tui"
+	"github.com/rocescope/rocescope/tui/cells"
+)
+
+// tuiOptions are the options of `rocescope tui`.
+type tuiOptions struct {
+	live   liveFlags
+	read   []string // -r
+	filter string   // -Y
+	theme  string
+	ascii  bool
+	noMice bool
+	config string
+	keys   bool
+	ring   uint // MiB
+	spool  uint // MiB
+	title  string
+	count  uint64
+}
+
+func newTUICommand(a *app) *cobra.Command {
+	var o tuiOptions
+	cmd := &cobra.Command{
+		Use:   "tui [FILE... | -i IFACE | -]",
+		Short: "Browse a capture, or traffic while it passes, on the screen",
+		Long: `Browse a capture, or the traffic of an interface while it passes: overview, connections,
+messages, packets down to their bits, the ladder of a connection, and findings with
+what they mean. "rocescope FILE" and "rocescope IFACE" do the same on a terminal.
+
+? shows all keys, : every action by its name, / the display filter. Of a live capture
+the newest packets are kept in memory (--ring), and on disk if that is asked for
+(--spool); whatever is on the screen, the capture never waits for it.`,
+		Example: `  rocescope trace.pcapng
+  sudo rocescope tui -i eth1
+  ssh host tcpdump -U -w - udp port 4791 | rocescope tui -
+  rocescope tui trace.pcapng -Y 'flow.retransmission' --theme light
+  rocescope tui --keys                      all keys`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.keys {
+				_, err := fmt.Fprint(a.stdout, tui.KeyTable(false))
+				return err
+			}
+			in, err := o.live.input(cmd, append(o.read, args...), &o.count)
+			if err != nil {
+				return err
+			}
+			return a.browse(cmd.Context(), in, &o)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	o.live.add(cmd)
+	f.StringArrayVarP(&o.read, "read", "r", nil, "a `file` to read, as an argument is")
+	f.StringVarP(&o.filter, "filter", "Y", "", "the display `filter` to begin with")
+	f.UintVar(&o.ring, "ring", 64, "with -i: how many `MiB` of the newest packets are kept in memory")
+	f.UintVar(&o.spool, "spool", 0, "with -i: how many `MiB` of older packets are kept in a temporary file")
+	o.addLooks(cmd)
+	f.BoolVar(&o.keys, "keys", false, "print all keys, with the names that the config file knows them by")
+	_ = cmd.RegisterFlagCompletionFunc("filter", completeFilter)
+	return cmd
+}
+
+// addLooks adds the options about the screen itself.
+func (o *tuiOptions) addLooks(cmd *cobra.Command) {
+	f := cmd.Flags()
+	var names []string
+	for _, t := range cells.Themes {
+		names = append(names, t.Name)
+	}
+	f.StringVar(&o.theme, "theme", "", "`colours`: "+strings.Join(names, ", ")+"; unset, the terminal is asked whether it is dark")
+	f.BoolVar(&o.ascii, "ascii", false, "draw with ASCII characters only")
+	f.BoolVar(&o.noMice, "no-mouse", false, "leave the mouse to the terminal; M takes it while the screen is open")
+	f.StringVar(&o.config, "config", "", "the config `file`; else ROCESCOPE_CONFIG, else config.yaml in the user's folder for rocescope")
+	_ = cmd.RegisterFlagCompletionFunc("theme", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// browse shows an input on the screen until the user leaves it.
+func (a *app) browse(ctx context.Context, in *input, o *tuiOptions) error {
+	screen, err := a.screenOptions(o)
+	if err != nil {
+		return err
+	}
+	screen.Filter = o.filter
+	if o.filter != "" {
+		if _, _, err := compileFilter(o.filter); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(in.paths, "-") { // standard input is the capture: keys come from the terminal itself
+		tty, err := os.Open("/dev/tty")
+		if err != nil {
+			return errUnavailable("the capture comes from standard input, and there is no terminal for the keys: %w", err)
+		}
+		defer tty.Close()
+		screen.Input = tty
+	}
+	ses, err := tui.NewSession(ctx, a.sessionInput(in, o))
+	if err != nil {
+		return inputError(err)
+	}
+	defer ses.Close()
+	if err := tui.Run(ctx, ses, screen); err != nil {
+		return err
+	}
+	if err := ses.Err(); err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		return runError(err)
+	}
+	return nil
+}
+
+// sessionInput is an input as the screen reads it.
+func (a *app) sessionInput(in *input, o *tuiOptions) tui.Input {
+	var live atomic.Pointer[captures.Live]
+	t := tui.Input{
+		Title: strings.Join(in.paths, " "), Again: in.twice() && in.live == nil, Live: in.stream,
+		Ring: int64(o.ring) << 20, SpoolBytes: int64(o.spool) << 20,
+		Engine: engine.Options{MayBlock: in.stream, MaxFrames: o.count},
+		Open: func(ctx context.Context) (captures.Source, error) {
+			src, err := in.open(ctx)
+			if e, ok := src.(*endingSource); ok {
+				live.Store(e.Live)
+			}
+			return src, err
+		},
+	}
+	if o.title != "" {
+		t.Title = o.title
+	}
+	switch {
+	case in.live != nil:
+		t.Command = "rocescope tui -i " + in.live.name
+		t.Loss = func() (uint64, bool) {
+			l := live.Load()
+			if l == nil {
+				return 0, false
+			}
+			st := l.Stats()
+			return st.RingDropped + st.CardDropped, true
+		}
+		t.Hint = []string{
+			"Capturing on " + in.live.name + ".",
+			"Where a card does the work of RDMA itself, the host does not see these packets: capture on a mirror port or on the other end.",
+			"\"rocescope doctor " + in.live.name + "\" says what can be seen here.",
+		}
+	default:
+		t.Command = "rocescope tui " + strings.Join(in.paths, " ")
+	}
+	return t
+}
+
+// screenOptions are the config file's, and the command line's over them.
+func (a *app) screenOptions(o *tuiOptions) (tui.Options, error) {
+	if !a.stdout.isTerminal {
+		return tui.Options{}, errUsage("the screen needs a terminal; \"rocescope analyze\" and \"rocescope show\" write text")
+	}
+	s := tui.Options{Output: a.stdout.file, Depth: a.colorDepth(), ASCII: !speaksUnicode()}
+	path, data, err := readConfig(o.config)
+	if err != nil {
+		return s, err
+	}
+	if s.Config, err = tui.ParseConfig(path, data); err != nil {
+		return s, errUsage("%w", err)
+	}
+	if s.Config.Unicode != nil {
+		s.ASCII = !*s.Config.Unicode
+	}
+	if o.ascii {
+		s.ASCII = true
+	}
+	if o.noMice {
+		off := false
+		s.Config.Mouse = &off
+	}
+	switch {
+	case o.theme != "" && cells.ThemeByName(o.theme) == nil:
+		return s, errUsage("--theme cannot be %q; there are dark, light, contrast, colorblind and mono", o.theme)
+	case o.theme != "":
+		s.Config.Theme = o.theme
+	case s.Config.Theme == "" || s.Config.Theme == "auto":
+		s.Config.Theme = "dark"
+		if s.Depth > cells.NoColor && !termenv.NewOutput(a.stdout.file).HasDarkBackground() {
+			s.Config.Theme = "light"
+		}
+	}
+	s.History, s.SaveHistory = filterHistory()
+	return s, nil
+}
+
+// colorDepth is how many colours the terminal has, as far as its environment says.
+func (a *app) colorDepth() cells.Depth {
+	name := os.Getenv("TERM")
+	switch {
+	case a.color == colorNever, a.color != colorAlways && (os.Getenv("NO_COLOR") != "" || name == "dumb" || name == ""):
+		return cells.NoColor
+	case os.Getenv("COLORTERM") != "", strings.Contains(name, "256"), strings.Contains(name, "kitty"), strings.Contains(name, "alacritty"), strings.Contains(name, "direct"):
+		return cells.Color256
+	}
+	return cells.Color16
+}
+
+// speaksUnicode says whether the terminal shows more than ASCII, as far as the locale tells.
+func speaksUnicode() bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v := strings.ToLower(os.Getenv(name)); v != "" {
+			return strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
+		}
+	}
+	name := os.Getenv("TERM")
+	return name != "linux" && name != "dumb" && !strings.HasPrefix(name, "vt")
+}
+
+// readConfig reads the config file. One that was not asked for by name may be absent.
+func readConfig(path string) (string, []byte, error) {
+	asked := path != ""
+	if !asked {
+		if path, asked = os.LookupEnv("ROCESCOPE_CONFIG"); path == "" {
+			asked = false
+		}
+	}
+	if !asked {
+		dir, err := os.UserConfigDir()
+		if err != nil {
+			return "", nil, nil
+		}
+		path = filepath.Join(dir, "rocescope", "config.yaml")
+	}
+	data, err := os.ReadFile(path)
+	switch {
+	case err == nil || errors.Is(err, os.ErrNotExist) && !asked:
+		return path, data, nil
+	default:
+		return path, nil, errUsage("the config file cannot be read: %w", err)
+	}
+}
+
+// mostHistory is how many filters are remembered.
+const mostHistory = 200
+
+// filterHistory is the filters of earlier runs, and how to remember those of this one.
+func filterHistory() (history []string, save func([]string)) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return nil, nil
+	}
+	path := filepath.Join(dir, "rocescope", "filters")
+	if f, err := os.Open(path); err == nil {
+		for in := bufio.NewScanner(f); in.Scan(); {
+			history = append(history, in.Text())
+		}
+		f.Close()
+	}
+	return history, func(all []string) {
+		all = all[max(0, len(all)-mostHistory):]
+		if os.MkdirAll(filepath.Dir(path), 0o700) == nil {
+			_ = os.WriteFile(path, []byte(strings.Join(all, "\n")+"\n"), 0o600) // without it, the next run knows less
+		}
+	}
+}
+
+// opensScreen says whether `rocescope FILE` opens the screen: on a terminal, and where all options are the screen's.
+func (a *app) opensScreen(root *cobra.Command, args []string) bool {
+	if !a.stdout.isTerminal || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	for _, c := range root.Commands() {
+		if c.Name() != "tui" {
+			continue
+		}
+		for _, arg := range args {
+			name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+			switch {
+			case arg == "-" || !strings.HasPrefix(arg, "-"):
+			case strings.HasPrefix(arg, "--") && c.Flags().Lookup(name) == nil && root.PersistentFlags().Lookup(name) == nil:
+				return false
+			case !strings.HasPrefix(arg, "--") && c.Flags().ShorthandLookup(name[:1]) == nil && name != "h":
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}

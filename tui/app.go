@@ -1,0 +1,165 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/rocescope/rocescope/tui/cells"
+	"github.com/rocescope/rocescope/tui/noquery"
+)
+
+func init() { noquery.Over() } // by now Bubble Tea has been initialised
+
+// Options say what the screen shows, and how.
+type Options struct {
+	Config      Config
+	Filter      string   // in force from the start
+	Controls    Controls // a generator or suite; nil without
+	History     []string // filters of earlier runs, newest last
+	SaveHistory func([]string)
+	Depth       cells.Depth
+	ASCII       bool
+	Input       io.Reader // standard input unless set
+	Output      io.Writer // standard output unless set
+}
+
+// app is the Bubble Tea model: it turns events into what the screen understands, runs effects, and keeps the text that was drawn
+// last, so that nothing is drawn twice.
+type app struct {
+	screen *screen
+	text   string
+	asked  time.Time // for a snapshot
+	every  time.Duration
+	mouse  bool
+	out    io.Writer
+}
+
+// tickMsg is a moment to look for news.
+type tickMsg struct{}
+
+// endedMsg is an effect that is over.
+type endedMsg struct {
+	key  string
+	done func(*screen)
+}
+
+// Run shows the screen until the user leaves it or the context ends. The session stays open; it may be nil where there are
+// controls. However Run ends, the terminal is as it was before.
+func Run(ctx context.Context, ses *Session, o Options) error {
+	s, err := newScreen(o, ses)
+	if err != nil {
+		return err
+	}
+	if o.Output == nil {
+		o.Output = os.Stdout
+	}
+	a := &app{screen: s, every: o.Config.frame(), mouse: s.mouse, out: o.Output}
+	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(o.Output), tea.WithAltScreen(), tea.WithoutSignalHandler(), tea.WithFPS(30)}
+	if o.Input != nil {
+		options = append(options, tea.WithInput(o.Input))
+	}
+	if s.mouse {
+		options = append(options, tea.WithMouseCellMotion())
+	}
+	_, err = tea.NewProgram(a, options...).Run()
+	switch {
+	case errors.Is(err, tea.ErrProgramPanic):
+		return fmt.Errorf("the screen broke down, which is a mistake in rocescope: %w", err)
+	case errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return fmt.Errorf("the screen: %w", err)
+	}
+	return s.quitErr
+}
+
+// Init implements tea.Model.
+func (a *app) Init() tea.Cmd { return a.next() }
+
+// Update implements tea.Model. It does no I/O.
+func (a *app) Update(m tea.Msg) (tea.Model, tea.Cmd) {
+	s := a.screen
+	redraw := true
+	var again tea.Cmd
+	switch m := m.(type) {
+	case tea.WindowSizeMsg:
+		s.resize(m.Width, m.Height)
+	case tea.KeyMsg:
+		for _, k := range pressesOf(m) {
+			s.press(k)
+		}
+	case tea.MouseMsg:
+		e, ok := mouseOf(m)
+		if !ok {
+			return a, nil
+		}
+		s.mouseAt(e)
+	case endedMsg:
+		s.ended(m.key, m.done)
+	case tickMsg:
+		redraw = a.tick()
+		again = a.next()
+	default:
+		return a, nil
+	}
+	if s.quit {
+		return a, tea.Quit
+	}
+	if redraw || a.text == "" {
+		a.text = s.text()
+	}
+	cmds := []tea.Cmd{again}
+	for _, e := range s.takeEffects() {
+		cmds = append(cmds, func() tea.Msg { return endedMsg{e.key, e.run()} })
+	}
+	if len(s.out) > 0 {
+		out := s.out
+		s.out = nil
+		cmds = append(cmds, func() tea.Msg {
+			for _, text := range out {
+				io.WriteString(a.out, text) // a terminal that does not know the sequence leaves it out
+			}
+			return nil
+		})
+	}
+	if s.mouse != a.mouse {
+		a.mouse = s.mouse
+		if s.mouse {
+			cmds = append(cmds, tea.EnableMouseCellMotion)
+		} else {
+			cmds = append(cmds, tea.DisableMouse)
+		}
+	}
+	return a, tea.Batch(cmds...)
+}
+
+// View implements tea.Model.
+func (a *app) View() string { return a.text }
+
+// tick looks for news, and asks for the next snapshot when it is time.
+func (a *app) tick() bool {
+	s := a.screen
+	if s.ses != nil && !s.status.done {
+		if now := time.Now(); now.Sub(a.asked) >= snapshotEvery(len(s.snapshot().Connections)) {
+			a.asked = now
+			s.ses.Request()
+		}
+	}
+	changed := s.tick()
+	return changed || s.working()
+}
+
+// next is the next tick: as often as there are frames while something moves, else now and then.
+func (a *app) next() tea.Cmd {
+	every := a.every
+	if !a.screen.moving() {
+		every = 500 * time.Millisecond
+	}
+	return tea.Tick(every, func(time.Time) tea.Msg { return tickMsg{} })
+}

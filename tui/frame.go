@@ -1,0 +1,294 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/report"
+	"github.com/rocescope/rocescope/tui/cells"
+)
+
+// minWidth and minHeight are what views are made for; smaller screens show the view in front as well as they can.
+const minWidth, minHeight = 80, 24
+
+// tabs are the views that have a number.
+var tabs = []struct {
+	do   action
+	name string
+}{
+	{doOverview, "Overview"},
+	{doConnections, "Connections"},
+	{doMessages, "Messages"},
+	{doPackets, "Packets"},
+	{doLadder, "Ladder"},
+	{doFindings, "Findings"},
+	{doTraffic, "Traffic"},
+}
+
+// draw draws everything.
+func (s *screen) draw() *cells.Canvas {
+	c := cells.New(s.w, s.h)
+	s.areas = s.areas[:0]
+	top, bottom := 2, 2
+	if s.h < 12 {
+		top, bottom = 1, 1
+	}
+	s.drawCrumbs(c)
+	if top == 2 {
+		s.drawTabs(c)
+	}
+	_, editing := s.prompt.(*filterPrompt)
+	if s.filter.text != "" || editing {
+		if !editing {
+			s.drawFilter(c, top)
+		}
+		top++
+	}
+	s.body = rect{0, top, s.w, max(0, s.h-top-bottom)}
+	body := c.Sub(s.body.x, s.body.y, s.body.w, s.body.h)
+	s.top().draw(s, body)
+	if bottom == 2 {
+		s.drawStatus(c, s.h-2)
+	}
+	s.drawFooter(c, s.h-1)
+	if s.prompt != nil {
+		s.prompt.draw(s, c)
+	}
+	return c
+}
+
+// text is the screen as it goes to the terminal.
+func (s *screen) text() string {
+	return cells.Output{Theme: s.theme, Depth: s.depth, ASCII: s.ascii}.Lines(s.draw())
+}
+
+// drawCrumbs draws where one is.
+func (s *screen) drawCrumbs(c *cells.Canvas) {
+	line := c.Sub(0, 0, c.W, 1)
+	line.Fill(' ', cells.Bar)
+	right := c.W - 1
+	for _, chip := range s.chips() {
+		right -= cells.Width(chip.text) + 2
+		line.Text(right, 0, chip.style, " "+chip.text+" ")
+		s.areas = append(s.areas, area{rect{right, 0, cells.Width(chip.text) + 2, 1}, chip.do})
+		right--
+	}
+	title := "rocescope"
+	if s.ses != nil {
+		title = s.masked(s.ses.in.Title)
+	}
+	x := line.Fit(1, 0, max(0, min(right-1, c.W/3)), cells.Bar|cells.Bold, title)
+	for i, v := range s.stack {
+		if x >= right-4 {
+			break
+		}
+		x = line.Text(x, 0, cells.Bar, " ▸ ")
+		st := cells.Bar
+		if i == len(s.stack)-1 {
+			st |= cells.Bold
+		}
+		x = line.Fit(x, 0, right-x-1, st, v.title(s))
+	}
+}
+
+type chip struct {
+	text  string
+	style cells.Style
+	do    action
+}
+
+// chips are the states that can be taken away again.
+func (s *screen) chips() []chip {
+	var all []chip
+	if s.frozen != nil {
+		all = append(all, chip{fmt.Sprintf("frozen +%s new", report.Count(s.status.packets-s.frozen.packets)), cells.Chip, doFreeze})
+	} else if s.follow && s.ses != nil && s.ses.Live() {
+		all = append(all, chip{"following", cells.Bar | cells.Bold, doFollow})
+	}
+	if s.privacy != nil {
+		all = append(all, chip{"masked", cells.Chip, doPrivacy})
+	}
+	if s.find.text != "" {
+		all = append(all, chip{"search " + cells.Cut(s.find.text, 16), cells.Chip, doSearch})
+	}
+	if s.zoom {
+		all = append(all, chip{"zoomed", cells.Chip, doZoom})
+	}
+	return all
+}
+
+func (s *screen) drawTabs(c *cells.Canvas) {
+	x := 1
+	narrow := c.W < 90
+	for i, t := range tabs {
+		if t.do == doTraffic && s.o.Controls == nil || t.do != doTraffic && s.ses == nil {
+			continue
+		}
+		st, from := cells.Faint, x
+		if s.tab() == t.do {
+			st = cells.Title | cells.Underline
+		}
+		key := s.keys.key(t.do)
+		if key == "" {
+			key = fmt.Sprint(i + 1)
+		}
+		x = c.Text(x, 1, cells.Key, key)
+		x = c.Text(x, 1, cells.Plain, " ")
+		x = c.Text(x, 1, st, t.name)
+		s.areas = append(s.areas, area{rect{from, 1, x - from, 1}, t.do})
+		x += 3
+		if narrow {
+			x--
+		}
+	}
+}
+
+// tab is the tab that the view in front belongs to.
+func (s *screen) tab() action {
+	for i := len(s.stack) - 1; i >= 0; i-- {
+		switch s.stack[i].(type) {
+		case *overviewView:
+			return doOverview
+		case *connectionsView, *connectionView:
+			return doConnections
+		case *messagesView, *messageView:
+			return doMessages
+		case *packetsView:
+			return doPackets
+		case *ladderView:
+			return doLadder
+		case *findingsView:
+			return doFindings
+		case *trafficView:
+			return doTraffic
+		}
+	}
+	return doOverview
+}
+
+// drawFilter draws the filter in force.
+func (s *screen) drawFilter(c *cells.Canvas, y int) {
+	x := c.Text(1, y, cells.Key, s.keys.key(doFilter)+" ")
+	text := s.masked(s.filter.text)
+	state := s.filter.state(s)
+	x = c.Fit(x, y, c.W-cells.Width(state)-8, cells.Chip, " "+text+" ")
+	x = c.Text(x+1, y, cells.Faint, state)
+	s.areas = append(s.areas, area{rect{0, y, x, 1}, doFilter})
+}
+
+// drawStatus draws what the capture is, or what there is to say.
+func (s *screen) drawStatus(c *cells.Canvas, y int) {
+	line := c.Sub(0, y, c.W, 1)
+	line.Fill(' ', cells.Bar)
+	if s.flash != "" {
+		st := cells.Bar | cells.Bold
+		mark := " "
+		if s.flashBad {
+			st, mark = cells.Chip, "✗ "
+		}
+		line.Fit(0, 0, c.W, st, mark+s.masked(strings.ReplaceAll(s.flash, "\n", "  ")))
+		return
+	}
+	if s.ses == nil {
+		return
+	}
+	line.Fit(1, 0, c.W-2, cells.Bar, strings.Join(s.statusParts(), " · "))
+}
+
+func (s *screen) statusParts() []string {
+	st, snap := s.status, s.snapshot()
+	parts := []string{report.Plural(s.packets(), "packet"), report.Plural(uint64(len(snap.Connections)), "connection")}
+	var counts [flows.Error + 1]uint64
+	for i := range snap.Findings {
+		counts[snap.Findings[i].Severity()]++
+	}
+	found := ""
+	for v := flows.Error; ; v-- {
+		if counts[v] > 0 {
+			letter, _ := severity(v)
+			found += fmt.Sprintf(" %s%d", letter, counts[v])
+		}
+		if v == flows.Note {
+			break
+		}
+	}
+	switch {
+	case found != "":
+		parts = append(parts, "findings"+found)
+	case s.snap != nil:
+		parts = append(parts, "no findings")
+	}
+	switch {
+	case st.failed != "":
+		parts = append(parts, "reading ended: "+s.masked(strings.TrimPrefix(st.failed, "captures: ")))
+	case s.ses.Live() && !st.done:
+		parts = append(parts, "live")
+		if st.first > 1 {
+			parts = append(parts, fmt.Sprintf("bytes kept from packet %s on", report.Count(st.first)))
+		}
+	case !st.done && st.of > 0:
+		parts = append(parts, fmt.Sprintf("reading %d %%", st.read*100/max(st.of, 1)))
+	case !st.done:
+		parts = append(parts, "reading")
+	}
+	if st.lossKnown {
+		if st.lost > 0 {
+			parts = append(parts, report.Count(st.lost)+" lost by the capture itself")
+		} else if s.ses.Live() {
+			parts = append(parts, "none lost by the capture")
+		}
+	}
+	return parts
+}
+
+// drawFooter draws the keys that matter here.
+func (s *screen) drawFooter(c *cells.Canvas, y int) {
+	actions := s.top().footer()
+	x := 1
+	shown := map[action]bool{}
+	for _, a := range append(append([]action(nil), actions...), doBack, doFilter, doNextFinding, doCopy, doWrite, doFreeze, doHelp, doQuit) {
+		b := s.keys.row(a)
+		if b == nil || len(b.keys) == 0 || shown[a] || a == doBack && len(s.stack) == 1 || s.ses == nil && (a == doFilter || a == doNextFinding || a == doWrite || a == doCopy || a == doFreeze) {
+			continue
+		}
+		label := b.short
+		if label == "" {
+			label = strings.ReplaceAll(string(a), "-", " ")
+		}
+		w := cells.Width(b.keys[0]) + 1 + cells.Width(label)
+		if x+w > c.W {
+			break
+		}
+		shown[a] = true
+		from := x
+		x = c.Text(x, y, cells.Key, b.keys[0])
+		x = c.Text(x+1, y, cells.Faint, label)
+		s.areas = append(s.areas, area{rect{from, y, x - from, 1}, a})
+		x += 2
+	}
+}
+
+// moment is a time of the capture in words: since its first packet.
+func (s *screen) moment(t int64) string {
+	if t == 0 {
+		return "-"
+	}
+	base := s.base()
+	if timeFormats[s.clock].name == "a" {
+		return time.Unix(0, t).Format("15:04:05.000000")
+	}
+	if timeFormats[s.clock].name == "u" {
+		return time.Unix(0, t).UTC().Format("01-02 15:04:05.000000")
+	}
+	return secondsText(t - base)
+}
+
+// base is the time of the first packet, as far as known.
+func (s *screen) base() int64 {
+	if s.ses == nil {
+		return 0
+	}
+	return s.ses.base()
+}

@@ -1,0 +1,174 @@
+package tui
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rocescope/rocescope/captures"
+	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/engine"
+	"github.com/rocescope/rocescope/internal/index"
+)
+
+// Input is what a Session reads.
+type Input struct {
+	Title string // as people know it: the file's name, the interface
+	Open  func(context.Context) (captures.Source, error)
+	// Again says that Open gives the same packets at every call: a file, not a pipe.
+	Again  bool
+	Live   bool
+	Engine engine.Options
+	// Ring is how many bytes of packets a live capture keeps in memory, 0 for 64 MiB; SpoolBytes and SpoolDir say how much of
+	// what leaves it is kept on disk.
+	Ring, SpoolBytes int64
+	SpoolDir         string
+	// Loss says how many packets the capture itself lost by now; nil where that is not known.
+	Loss func() (lost uint64, known bool)
+	// Command is the command line that opens it again: "rocescope trace.pcapng".
+	Command string
+	// Hint is shown while there are no packets: why there may be none.
+	Hint []string
+}
+
+// Session reads a capture, on goroutines of its own, for a screen to look at.
+type Session struct {
+	in    Input
+	index *index.Index
+	rates *rates
+	ctx   context.Context
+	end   context.CancelFunc
+
+	mu     sync.Mutex
+	reader *index.Reader // effects take turns
+	first  atomic.Int64  // time of the first packet
+}
+
+// Batch notes when the capture begins.
+func (ses *Session) Batch(b *engine.Batch) error {
+	if ses.first.Load() == 0 && len(b.Packets) > 0 {
+		ses.first.Store(b.Packets[0].Base)
+	}
+	return nil
+}
+
+// NewSession begins to read.
+func NewSession(ctx context.Context, in Input) (*Session, error) {
+	ctx, end := context.WithCancel(ctx)
+	ses := &Session{in: in, ctx: ctx, end: end, rates: newRates(in.Live)}
+	eo := in.Engine
+	eo.CheckICRC, eo.Track, eo.Tracker.Series = true, true, true
+	eo.Sinks = append(eo.Sinks, ses.rates, ses)
+	var err error
+	ses.index, err = index.Open(ctx, index.Options{
+		Open: in.Open, Again: in.Again, Live: in.Live, Ring: in.Ring, SpoolDir: in.SpoolDir, SpoolBytes: in.SpoolBytes, Engine: eo,
+	})
+	if err != nil {
+		end()
+		return nil, err
+	}
+	ses.reader = ses.index.NewReader()
+	return ses, nil
+}
+
+// Live says that packets come from an interface or a pipe.
+func (ses *Session) Live() bool { return ses.in.Live }
+
+// Snapshot is the last one that was made; nil before the first.
+func (ses *Session) Snapshot() *flows.Snapshot { return ses.index.Snapshot() }
+
+// Request asks for the next one.
+func (ses *Session) Request() { ses.index.RequestSnapshot() }
+
+// Close ends reading and gives up what was kept.
+func (ses *Session) Close() error {
+	ses.end()
+	return ses.index.Close()
+}
+
+// sessionStatus is how far reading is.
+type sessionStatus struct {
+	packets, first uint64 // so far; the oldest whose bytes are there
+	read, of       int64  // bytes
+	done           bool
+	failed         string
+	lost           uint64 // by the capture
+	lossKnown      bool
+	ring, spooled  int64 // bytes of packets that are kept of a live capture
+}
+
+func (ses *Session) status() sessionStatus {
+	p := ses.index.Progress()
+	st := sessionStatus{packets: p.Last, first: p.First, read: p.Done, of: p.Total, done: p.Finished, ring: p.Packets, spooled: p.Spooled}
+	if p.Err != nil {
+		st.failed = p.Err.Error()
+	}
+	if ses.in.Loss != nil {
+		st.lost, st.lossKnown = ses.in.Loss()
+	} else {
+		st.lost, st.lossKnown = lossOf(ses.index.Interfaces())
+	}
+	return st
+}
+
+// lossOf is what a file says that its capture lost.
+func lossOf(ifaces []captures.Interface) (lost uint64, known bool) {
+	for i := range ifaces {
+		st := &ifaces[i].Stats
+		known = known || st.Dropped >= 0 || st.OSDropped >= 0 || st.PacketDropped > 0
+		lost += uint64(max(st.Dropped, st.OSDropped, st.PacketDropped, 0))
+	}
+	return lost, known
+}
+
+// Err is why reading ended early; nil while it goes on, and at a good end.
+func (ses *Session) Err() error { return ses.index.Progress().Err }
+
+// snapshotEvery is how often a snapshot is made: seldom enough that making them takes the tracker no more than a few hundredths
+// of its time, whatever the number of connections.
+func snapshotEvery(connections int) time.Duration {
+	return max(250*time.Millisecond, time.Duration(connections)*100*time.Microsecond)
+}
+
+// row is a packet with its bytes.
+type row = index.Row
+
+// rows reads packets by their numbers; what is not there any more is left out.
+func (ses *Session) rows(numbers []uint64) []row {
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	var out []row
+	for i := 0; i < len(numbers); {
+		n := 1
+		for i+n < len(numbers) && numbers[i+n] == numbers[i]+uint64(n) {
+			n++
+		}
+		got, _ := ses.reader.Window(numbers[i], n, nil) // what is gone is shown as gone
+		out = append(out, got...)
+		i += n
+	}
+	return out
+}
+
+// base is the time of the first packet, as far as known: 0 before any connection was seen.
+func (ses *Session) base() int64 {
+	if p := ses.first.Load(); p != 0 {
+		return p
+	}
+	return 0
+}
+
+// export writes packets, all for nil, to a pcapng file, with findings as comments.
+func (ses *Session) export(path string, view *index.View) (uint64, error) {
+	frames := ses.index.Frames()
+	if view != nil {
+		<-view.Done()
+		frames = view.Frames()
+	}
+	return ses.index.Export(ses.ctx, path, frames, index.ExportOptions{
+		Overwrite: true, // the screen has asked
+		Comment:   func(n uint64) []string { return commentsOf(ses.index.FindingsOf(n)) },
+		Section:   captures.WriterOptions{Application: "rocescope"},
+	})
+}

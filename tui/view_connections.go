@@ -1,0 +1,244 @@
+package tui
+
+import (
+	"fmt"
+
+	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/report"
+	"github.com/rocescope/rocescope/tui/cells"
+)
+
+// connectionCols are the columns of the table of connections; both streams are added up where a column does not say whose it is.
+func connectionCols() []col[flows.Connection] {
+	type conn = flows.Connection
+	both := func(c *conn, f func(*flows.Stream) uint64) uint64 { return f(&c.Streams[0]) + f(&c.Streams[1]) }
+	count := func(name, title string, width int, bad cells.Style, f func(*flows.Stream) uint64, field string) col[conn] {
+		return col[conn]{
+			name: name, title: title, width: width, right: true,
+			text: func(_ *screen, c *conn) (string, cells.Style) {
+				n := both(c, f)
+				if n == 0 {
+					return "·", cells.Faint
+				}
+				return short(n), bad
+			},
+			num: func(c *conn) float64 { return float64(both(c, f)) },
+			field: func(_ *screen, c *conn) string {
+				if field == "" {
+					return ""
+				}
+				return fmt.Sprintf("flow.id == %d and %s", c.ID, field)
+			},
+		}
+	}
+	of := func(_ *screen, c *conn) string { return fmt.Sprintf("flow.id == %d", c.ID) }
+	qp := func(which func(*conn) *flows.QP) func(*screen, *conn) string {
+		return func(_ *screen, c *conn) string {
+			if q := which(c); q.Known {
+				return fmt.Sprintf("infiniband.bth.destqp == 0x%x", q.QPN)
+			}
+			return ""
+		}
+	}
+	a, b := func(c *conn) *flows.QP { return &c.A }, func(c *conn) *flows.QP { return &c.B }
+	ops := map[string]flows.Operation{"SEND": flows.OpSend, "WRITE": flows.OpWrite, "READ": flows.OpRead}
+	perOp := func(title string) col[conn] {
+		op := ops[title]
+		return count(title, title, 6, cells.Plain, func(st *flows.Stream) uint64 {
+			n := st.Messages[op].Count
+			if title == "SEND" {
+				return n
+			}
+			return n
+		}, "")
+	}
+	atomics := count("atomics", "ATOM", 6, cells.Atomic, func(st *flows.Stream) uint64 {
+		return st.Messages[flows.OpCompareSwap].Count + st.Messages[flows.OpFetchAdd].Count + st.Messages[flows.OpAtomicWrite].Count
+	}, "")
+	worst := func(c *conn) int64 { return max(c.Streams[0].Latency.P99, c.Streams[1].Latency.P99) }
+	return []col[conn]{
+		{name: "id", title: "#", width: 4, right: true, text: func(_ *screen, c *conn) (string, cells.Style) { return fmt.Sprint(c.ID), cells.Faint }, num: func(c *conn) float64 { return float64(c.ID) }, field: of},
+		{name: "a", title: "A", text: func(s *screen, c *conn) (string, cells.Style) { return s.qpName(&c.A), known(&c.A) }, field: qp(a)},
+		{name: "b", title: "B", text: func(s *screen, c *conn) (string, cells.Style) { return s.qpName(&c.B), known(&c.B) }, field: qp(b)},
+		{name: "service", title: "over", width: 4, text: func(_ *screen, c *conn) (string, cells.Style) { return c.Transport.String(), cells.Plain }, field: of},
+		{name: "paired", title: "paired by", width: 9, text: func(_ *screen, c *conn) (string, cells.Style) { return pairing(c.Evidence) }, num: func(c *conn) float64 { return float64(c.Evidence) }},
+		{name: "states", title: "states", width: 9, text: func(_ *screen, c *conn) (string, cells.Style) {
+			st := cells.Plain
+			if c.A.State == flows.StateError || c.B.State == flows.StateError {
+				st = cells.Bad
+			}
+			return shortState(c.A.State) + "/" + shortState(c.B.State), st
+		}},
+		{name: "mtu", title: "MTU", width: 4, right: true, hide: true, text: func(_ *screen, c *conn) (string, cells.Style) {
+			if m := max(c.A.PathMTU, c.B.PathMTU); m > 0 {
+				return fmt.Sprint(m), cells.Plain
+			}
+			return "?", cells.Faint
+		}, num: func(c *conn) float64 { return float64(max(c.A.PathMTU, c.B.PathMTU)) }},
+		count("packets", "packets", 7, cells.Plain, func(s *flows.Stream) uint64 { return s.Packets }, ""),
+		perOp("SEND"), perOp("WRITE"), perOp("READ"), atomics,
+		{name: "goodput", title: "goodput", width: 11, right: true, text: func(_ *screen, c *conn) (string, cells.Style) {
+			g := c.Streams[0].Goodput + c.Streams[1].Goodput
+			if g == 0 {
+				return "·", cells.Faint
+			}
+			return report.BitRate(g), cells.Plain
+		}, num: func(c *conn) float64 { return c.Streams[0].Goodput + c.Streams[1].Goodput }},
+		{name: "latency", title: "lat p99", width: 9, right: true, text: func(_ *screen, c *conn) (string, cells.Style) {
+			n := worst(c)
+			if n == 0 {
+				return "·", cells.Faint
+			}
+			mark := ""
+			if c.Streams[0].Latency.Coalesced+c.Streams[1].Latency.Coalesced > 0 {
+				mark = "≤"
+			}
+			return mark + dur(n), cells.Plain
+		}, num: func(c *conn) float64 { return float64(worst(c)) }},
+		count("resent", "resent", 6, cells.Warn, func(s *flows.Stream) uint64 { return s.RetransmittedPackets }, "flow.retransmission"),
+		count("naks", "NAK", 5, cells.Bad, func(s *flows.Stream) uint64 {
+			var n uint64
+			for _, k := range s.NAKs {
+				n += k
+			}
+			return n
+		}, "flow.nak"),
+		count("rnr", "RNR", 5, cells.Warn, func(s *flows.Stream) uint64 { return s.RNRNAKs }, "flow.rnr"),
+		count("ce", "CE", 5, cells.Congestion, func(s *flows.Stream) uint64 { return s.ECNCE }, "flow.ce"),
+		count("cnp", "CNP", 5, cells.Congestion, func(s *flows.Stream) uint64 { return s.CNPs }, "flow.cnp"),
+	}
+}
+
+func known(q *flows.QP) cells.Style {
+	if q.Known {
+		return cells.Plain
+	}
+	return cells.Faint
+}
+
+func shortState(st flows.State) string {
+	if st == flows.StateUnknown {
+		return "?"
+	}
+	return st.String()
+}
+
+// connectionsView is the table of all connections, or of those that have a packet which the filter selects.
+type connectionsView struct {
+	table *grid[flows.Connection]
+	of    *flows.Snapshot
+	by    map[uint32]bool
+}
+
+func newConnections() *connectionsView {
+	return &connectionsView{table: newGrid(func(c *flows.Connection) uint64 { return uint64(c.ID) }, connectionCols())}
+}
+
+func (v *connectionsView) title(s *screen) string {
+	if s.filter.conns != nil {
+		return fmt.Sprintf("Connections with packets of the filter (%d of %d)", v.table.n, len(s.snapshot().Connections))
+	}
+	return fmt.Sprintf("Connections (%d)", v.table.n)
+}
+
+func (v *connectionsView) refresh(s *screen) {
+	s.findConnections()
+	v.table.set(s, s.filteredConnections())
+}
+
+// filteredConnections are the connections that have a packet which the filter selects; all without a filter.
+func (s *screen) filteredConnections() []flows.Connection {
+	all := s.snapshot().Connections
+	if s.filter.conns == nil {
+		return all
+	}
+	var some []flows.Connection
+	for i := range all {
+		if s.filter.conns[all[i].ID] {
+			some = append(some, all[i])
+		}
+	}
+	return some
+}
+
+// maxConnectionScan bounds for how many selected packets it is worked out to which connections they belong.
+const maxConnectionScan = 4 << 20
+
+// findConnections has it worked out which connections the filter selects packets of.
+func (s *screen) findConnections() {
+	view := s.filter.view
+	if view == nil {
+		s.filter.conns = nil
+		return
+	}
+	ses := s.ses
+	s.start("connections of the filter", func() func(*screen) {
+		conns := map[uint32]bool{}
+		r := ses.index.NewReader()
+		n := 0
+		for frame := range view.Frames() {
+			e, err := r.Entry(frame)
+			if err == nil && e.Mark.Conn != 0 {
+				conns[ses.index.Connection(e.Mark.Conn)] = true
+			}
+			if n++; n == maxConnectionScan {
+				break
+			}
+		}
+		return func(s *screen) {
+			if s.filter.view != view {
+				return
+			}
+			before := len(s.filter.conns)
+			was := s.filter.conns != nil
+			s.filter.conns = conns
+			if !was || before != len(conns) {
+				s.top().refresh(s)
+			}
+		}
+	})
+}
+
+func (v *connectionsView) draw(s *screen, c *cells.Canvas) {
+	v.table.cols[1].width, v.table.cols[2].width = 0, 0
+	v.table.draw(s, c, true)
+	if v.table.n == 0 {
+		if s.filter.text == "" && s.packets() > 0 {
+			c.Text(2, 2, cells.Note, "No queue pairs so far: none of the packets is RoCE, or tracking has not seen two of one kind yet.")
+			return
+		}
+		drawEmpty(s, c.Sub(0, 1, c.W, c.H-1))
+	}
+}
+
+func (v *connectionsView) act(s *screen, a action) bool {
+	if a == doInto {
+		if c := v.table.current(); c != nil {
+			s.push(newConnection(c.ID))
+		}
+		return true
+	}
+	return v.table.act(s, a)
+}
+
+func (v *connectionsView) mouse(s *screen, m mouseEvent) bool {
+	if m.wheel != 0 {
+		v.table.wheel(m.wheel)
+	} else if v.table.click(s, m.x, m.y) {
+		v.act(s, doInto)
+	}
+	return true
+}
+
+func (v *connectionsView) here(s *screen) place {
+	if c := v.table.current(); c != nil {
+		return place{conn: c.ID}
+	}
+	return place{}
+}
+
+func (v *connectionsView) grid() gridLike { return v.table }
+
+func (v *connectionsView) footer() []action {
+	return []action{doInto, doLadderHere, doSort, doFromCell}
+}
