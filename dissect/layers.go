@@ -103,8 +103,11 @@ const (
 	LayerRDMAPAtomicResponse
 	LayerRDMAPImmediate
 
-	numLayers
+	// NumLayers is one more than the last layer; not all numbers below are used.
+	NumLayers
 )
+
+const numLayers = NumLayers
 
 // firstListed is the first layer that does not fit into a LayerSet.
 const firstListed = 64

@@ -20,7 +20,8 @@ import (
 // fields prints them. Of ours are "flow" and "problems" beside the layers.
 //
 // -T jsonl is an object per line: the same fields without layers, numbers as
-// numbers. A field that a packet has twice (vlan.id) is there once, the first.
+// numbers. A field that a packet has twice (vlan.id) is there once, the first; those of the headers
+// around a tunnel have "outer." in front.
 type jsonPrinter struct {
 	array   bool
 	some    bool // an element was printed
@@ -37,6 +38,14 @@ func newJSONPrinter(array bool) *jsonPrinter { return &jsonPrinter{array: array}
 var layerKeys = sync.OnceValue(func() map[dissect.Layer]string {
 	keys := map[dissect.Layer]string{
 		dissect.LayerVLAN2:        "vlan_inner",
+		dissect.LayerMPLS2:        "mpls_inner",
+		dissect.LayerFPDU:         "iwarp_mpa.fpdu",
+		dissect.LayerDDPTagged:    "iwarp_ddp.tagged",
+		dissect.LayerDDPUntagged:  "iwarp_ddp.untagged",
+		dissect.LayerMPARequest:   "iwarp_mpa.req",
+		dissect.LayerMPAReply:     "iwarp_mpa.rep",
+		dissect.LayerVCRC:         "infiniband.variant.crc",
+		dissect.LayerERSPAN3:      "erspan",
 		dissect.LayerMAD:          "infiniband.mad",
 		dissect.LayerCMREQ:        "infiniband.cm.req",
 		dissect.LayerCMREP:        "infiniband.cm.rep",
@@ -51,13 +60,24 @@ var layerKeys = sync.OnceValue(func() map[dissect.Layer]string {
 		dissect.LayerICRC:         "infiniband.invariant.crc",
 		dissect.LayerAtomicAckETH: "infiniband.atomicacketh",
 	}
-	for l := range dissect.LayerICRC + 1 {
+	for l := range dissect.NumLayers {
 		if fields := dissect.LayerFields(l); keys[l] == "" && len(fields) > 0 {
-			keys[l] = commonName(fields)
+			keys[l] = outerPrefix(l) + commonName(fields)
 		}
 	}
 	return keys
 })
+
+// outerPrefix tells the headers around a tunnel from those inside.
+func outerPrefix(l dissect.Layer) string {
+	switch {
+	case l >= dissect.LayerOuterEthernet && l <= dissect.LayerOuterUDP:
+		return "outer."
+	case l >= dissect.LayerOuterEthernet2 && l <= dissect.LayerOuterUDP2:
+		return "outer2."
+	}
+	return ""
+}
 
 // commonName is the longest row of whole words that all names begin with.
 func commonName(fields []*dissect.Field) string {
@@ -144,13 +164,14 @@ func (j *jsonPrinter) flat(dst []byte, b *engine.Batch, i int) []byte {
 	j.layers = packetline.AppendLayers(j.layers[:0], p)
 	var last string
 	for _, l := range j.layers {
-		if l == dissect.LayerVLAN2 {
+		if l == dissect.LayerVLAN2 || l == dissect.LayerMPLS2 {
 			continue
 		}
+		outer := outerPrefix(l)
 		for _, f := range dissect.LayerFields(l) {
 			var ok bool
 			if j.value, ok = f.AppendText(j.value[:0], p, frame); ok && len(j.value) > 0 && f.Name != last {
-				w.value(f.Name, j.value, isNumber(f.Kind, f.Width))
+				w.value(outer+f.Name, j.value, isNumber(f.Kind, f.Width))
 				last = f.Name
 			}
 		}

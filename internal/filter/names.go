@@ -39,15 +39,25 @@ var wholes = []struct {
 	layers []dissect.Layer
 }{
 	{"frame", []dissect.Layer{dissect.LayerFrame}},
-	{"eth", []dissect.Layer{dissect.LayerEthernet}},
+	{"eth", []dissect.Layer{dissect.LayerOuterEthernet, dissect.LayerOuterEthernet2, dissect.LayerEthernet}},
 	{"sll", []dissect.Layer{dissect.LayerSLL, dissect.LayerSLL2}},
 	{"loopback", []dissect.Layer{dissect.LayerNull}},
-	{"vlan", []dissect.Layer{dissect.LayerVLAN, dissect.LayerVLAN2}},
+	{"vlan", []dissect.Layer{dissect.LayerOuterVLAN, dissect.LayerOuterVLAN2, dissect.LayerVLAN, dissect.LayerVLAN2}},
 	{"macc", []dissect.Layer{dissect.LayerMACControl}},
-	{"ip", []dissect.Layer{dissect.LayerIPv4}},
-	{"ipv6", []dissect.Layer{dissect.LayerIPv6}},
-	{"udp", []dissect.Layer{dissect.LayerUDP}},
+	{"ip", []dissect.Layer{dissect.LayerOuterIPv4, dissect.LayerOuterIPv42, dissect.LayerIPv4}},
+	{"ipv6", []dissect.Layer{dissect.LayerOuterIPv6, dissect.LayerOuterIPv62, dissect.LayerIPv6}},
+	{"udp", []dissect.Layer{dissect.LayerOuterUDP, dissect.LayerOuterUDP2, dissect.LayerUDP}},
 	{"tcp", []dissect.Layer{dissect.LayerTCP}},
+	{"erf", []dissect.Layer{dissect.LayerERF}},
+	{"mpls", []dissect.Layer{dissect.LayerMPLS, dissect.LayerMPLS2}},
+	{"pppoes", []dissect.Layer{dissect.LayerPPPoE}},
+	{"gre", []dissect.Layer{dissect.LayerGRE}},
+	{"erspan", []dissect.Layer{dissect.LayerERSPAN2, dissect.LayerERSPAN3}},
+	{"vxlan", []dissect.Layer{dissect.LayerVXLAN}},
+	{"geneve", []dissect.Layer{dissect.LayerGENEVE}},
+	{"iwarp_mpa", []dissect.Layer{dissect.LayerMPARequest, dissect.LayerMPAReply, dissect.LayerFPDU}},
+	{"iwarp_ddp_rdmap", []dissect.Layer{dissect.LayerDDPTagged, dissect.LayerDDPUntagged}},
+	{"infiniband_link", []dissect.Layer{dissect.LayerIBLink}},
 	{"infiniband", []dissect.Layer{wholeTransport}},
 	{"infiniband.lrh", []dissect.Layer{dissect.LayerLRH}},
 	{"infiniband.grh", []dissect.Layer{dissect.LayerGRH}},
@@ -100,7 +110,11 @@ func buildSymbols() *symbolTable {
 		case w.name == "infiniband.cm":
 			s.text = "Communication management message, as a whole"
 		default:
-			s.text = w.layers[0].String() + ", as a whole"
+			l := 0
+			for w.layers[l] >= dissect.LayerOuterEthernet && w.layers[l] <= dissect.LayerOuterUDP2 {
+				l++ // named by the inner header
+			}
+			s.text = w.layers[l].String() + ", as a whole"
 		}
 		add(s)
 	}

@@ -102,6 +102,10 @@ func AppendProtocol(dst []byte, p *dissect.Packet, frame []byte) []byte {
 			return append(dst, "IB"...)
 		}
 		return append(dst, "RoCE"...)
+	case isIWARP(p):
+		return append(dst, "iWARP"...)
+	case p.Has(dissect.LayerIBLink):
+		return append(dst, "IB link"...)
 	case p.Has(dissect.LayerTCP):
 		return append(dst, "TCP"...)
 	case p.Has(dissect.LayerUDP):
@@ -139,6 +143,10 @@ func AppendInfo(dst []byte, p *dissect.Packet, frame []byte) []byte {
 	switch {
 	case p.Has(dissect.LayerBTH):
 		return appendTransport(dst, p, frame)
+	case isIWARP(p):
+		return appendIWARP(dst, p, frame)
+	case p.Has(dissect.LayerIBLink):
+		return append(dst, "Flow control"...)
 	case p.Has(dissect.LayerTCP):
 		return appendTCP(dst, p)
 	case p.Has(dissect.LayerUDP):
@@ -366,7 +374,7 @@ func appendPause(dst []byte, h dissect.MACControl) []byte {
 
 // appendARP says who asks for whom (RFC 826), as far as captured.
 func appendARP(dst []byte, p *dissect.Packet, frame []byte) []byte {
-	at := 14
+	at := p.Offset(dissect.LayerEthernet) + 14
 	switch {
 	case p.Has(dissect.LayerVLAN2):
 		at = p.Offset(dissect.LayerVLAN2) + 4
@@ -441,6 +449,7 @@ var markNotes = []struct {
 	{flows.MarkAfterGap, "PSNs missing before"},
 	{flows.MarkReordered, "late"},
 	{flows.MarkGhost, "answers no request seen"},
+	{flows.MarkCopy, "seen before"},
 }
 
 // AppendNotes appends, in brackets, what became of the packet and what is
@@ -453,6 +462,9 @@ func AppendNotes(dst []byte, p *dissect.Packet, m *flows.Mark) []byte {
 	}
 	if isIP(p) && p.ECN() == 3 {
 		dst = appendNote(dst, "CE")
+	}
+	if p.Uncommon() {
+		dst = appendTunnel(dst, p)
 	}
 	if p.Has(dissect.LayerICRC) && p.ICRC == dissect.ICRCInvalid {
 		dst = appendNote(dst, "wrong ICRC")

@@ -44,9 +44,11 @@ type Document struct {
 	HostPairs   []HostPair        `json:"host_pairs"`
 	HostsLeft   uint64            `json:"host_pairs_left"` // streams of host pairs beyond those that are kept
 	Pauses      []PauseSender     `json:"pauses"`
-	Shadow      *Shadow           `json:"shadow"`   // null: not asked for
-	Evicted     uint64            `json:"evicted"`  // connections left out because the table was full
-	Counters    *Counters         `json:"counters"` // null: no readings of a device's counters were given
+	Shadow      *Shadow           `json:"shadow"` // null: not asked for
+	IWARP       []IWARPConnection `json:"iwarp"`
+	Mirrored    uint64            `json:"captured_twice"` // packets, inside a tunnel and outside it; each counted once
+	Evicted     uint64            `json:"evicted"`        // connections left out because the table was full
+	Counters    *Counters         `json:"counters"`       // null: no readings of a device's counters were given
 }
 
 // CaptureInfo describes the input.

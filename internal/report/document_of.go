@@ -26,6 +26,8 @@ func NewDocument(s *flows.Snapshot, c Capture) *Document {
 		HostPairs:   make([]HostPair, 0, len(s.HostPairs)),
 		HostsLeft:   s.HostsLeft,
 		Pauses:      make([]PauseSender, 0, len(s.Pauses)),
+		IWARP:       newIWARP(s),
+		Mirrored:    s.Mirrored,
 		Evicted:     s.Evicted,
 		ICRC: ICRC{
 			Valid: s.ICRC[dissect.ICRCValid], Invalid: s.ICRC[dissect.ICRCInvalid],

@@ -44,6 +44,7 @@ func (d *Document) WriteText(w io.Writer, o TextOptions) error {
 	t.headline()
 	t.findings()
 	t.connections()
+	t.iwarp()
 	t.pauses()
 	t.shadow()
 	if t.o.Verbose {
@@ -124,7 +125,7 @@ func (t *summary) headline() {
 		}
 	}
 	if t.rdma() {
-		parts = append(parts, Plural(uint64(len(t.d.Connections))+t.d.Evicted, "connection"))
+		parts = append(parts, Plural(uint64(len(t.d.Connections)+len(t.d.IWARP))+t.d.Evicted, "connection"))
 	} else {
 		parts = append(parts, "no RDMA")
 	}
