@@ -15,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"rocescope": main})
+	testscript.Main(m, map[string]func(){"rocescope": checkedMain})
 }
 
 // TestScripts runs testdata/script/*.txtar: commands as a user types them, and what they print, word for word.

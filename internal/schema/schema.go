@@ -205,3 +205,25 @@ func nullable(s *Schema) *Schema {
 	out.Type = append(append(Types{}, s.Type...), "null")
 	return &out
 }
+
+// Dialect makes a part of a schema a whole one.
+func (s *Schema) Dialect(title, description string) {
+	s.Schema, s.Title, s.Description = dialect, title, description
+}
+
+// Fix gives a member of the document a value that it must have.
+func (s *Schema) Fix(member, value string) {
+	of := s
+	if s.Ref != "" {
+		of = s.Defs[strings.TrimPrefix(s.Ref, "#/$defs/")]
+	}
+	if p := of.Properties.Get(member); p != nil {
+		p.Const = value
+	}
+}
+
+// Text is the schema as a file.
+func (s *Schema) Text() ([]byte, error) {
+	text, err := json.MarshalIndent(s, "", "  ")
+	return append(text, '\n'), err
+}
