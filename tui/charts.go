@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"strings"
 	"time"
 
 	"github.com/rocescope/rocescope/flows"
@@ -16,7 +17,7 @@ func drawRates(s *screen, c *cells.Canvas) {
 		c.Text(1, 0, cells.Faint, "no packet has a time")
 		return
 	}
-	ch := draw.Chart{Unit: report.BitRate, ASCII: s.ascii}
+	ch := draw.Chart{Unit: bitsText, ASCII: s.ascii}
 	bits := draw.Curve{Name: "on the wire", Style: cells.Chart1, Interval: series.every, Zero: true, Bars: true}
 	second := float64(time.Second) / float64(series.every)
 	for _, p := range series.points {
@@ -56,13 +57,18 @@ type connCurve struct {
 	value func(p *flows.PointStream, every time.Duration) (float64, bool)
 }
 
+// bitsText is a rate in few characters, for the axis of a chart.
+func bitsText(v float64) string {
+	return strings.ReplaceAll(strings.TrimSuffix(report.BitRate(v), "it/s"), " ", "") + "/s"
+}
+
 func seconds(v float64) string { return dur(int64(v)) }
 func bytesOf(v float64) string { return report.Bytes(uint64(max(v, 0))) }
 
 // connCharts are the charts of a connection, for the directions that carry something.
 func connCharts(k *flows.Connection) []connChart {
 	var rate, flight, lat connChart
-	rate = connChart{title: "Payload rate", unit: report.BitRate}
+	rate = connChart{title: "Payload rate", unit: bitsText}
 	flight = connChart{title: "Sent and not acknowledged (≤ what the requester had)", unit: bytesOf}
 	lat = connChart{title: "Latency, ~p50 and ~p99", unit: seconds}
 	styles := [2][2]cells.Style{{cells.Chart1, cells.Chart2}, {cells.Chart4, cells.Chart3}}

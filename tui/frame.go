@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -77,7 +78,7 @@ func (s *screen) drawCrumbs(c *cells.Canvas) {
 	}
 	title := "rocescope"
 	if s.ses != nil {
-		title = s.masked(s.ses.in.Title)
+		title = s.masked(filepath.Base(s.ses.in.Title))
 	}
 	x := line.Fit(1, 0, max(0, min(right-1, c.W/3)), cells.Bar|cells.Bold, title)
 	for i, v := range s.stack {
@@ -243,31 +244,45 @@ func (s *screen) statusParts() []string {
 	return parts
 }
 
-// drawFooter draws the keys that matter here.
+// drawFooter draws the keys that matter here; help and quit always.
 func (s *screen) drawFooter(c *cells.Canvas, y int) {
-	actions := s.top().footer()
-	x := 1
 	shown := map[action]bool{}
-	for _, a := range append(append([]action(nil), actions...), doBack, doFilter, doNextFinding, doCopy, doWrite, doFreeze, doHelp, doQuit) {
+	right := c.W - 1
+	for _, a := range []action{doQuit, doHelp} {
+		right = s.footerKey(c, right, y, a, true) - 2
+		shown[a] = true
+	}
+	x := 1
+	for _, a := range append(append([]action(nil), s.top().footer()...), doBack, doFilter, doNextFinding, doCopy, doWrite, doFreeze) {
 		b := s.keys.row(a)
-		if b == nil || len(b.keys) == 0 || shown[a] || a == doBack && len(s.stack) == 1 || s.ses == nil && (a == doFilter || a == doNextFinding || a == doWrite || a == doCopy || a == doFreeze) {
+		if len(b.keys) == 0 || shown[a] || a == doBack && len(s.stack) == 1 || s.ses == nil && (a == doFilter || a == doNextFinding || a == doWrite || a == doCopy || a == doFreeze) {
 			continue
 		}
-		label := b.short
-		if label == "" {
-			label = strings.ReplaceAll(string(a), "-", " ")
-		}
-		w := cells.Width(b.keys[0]) + 1 + cells.Width(label)
-		if x+w > c.W {
+		if x+cells.Width(b.keys[0]+" "+b.label()) > right {
 			break
 		}
 		shown[a] = true
-		from := x
-		x = c.Text(x, y, cells.Key, b.keys[0])
-		x = c.Text(x+1, y, cells.Faint, label)
-		s.areas = append(s.areas, area{rect{from, y, x - from, 1}, a})
-		x += 2
+		x = s.footerKey(c, x, y, a, false) + 2
 	}
+}
+
+// footerKey draws a key and what it does at x, or so that it ends there; it returns its other end.
+func (s *screen) footerKey(c *cells.Canvas, x, y int, a action, left bool) int {
+	b := s.keys.row(a)
+	if len(b.keys) == 0 {
+		return x
+	}
+	w := cells.Width(b.keys[0] + " " + b.label())
+	if left {
+		x -= w
+	}
+	at := c.Text(x, y, cells.Key, b.keys[0])
+	c.Text(at+1, y, cells.Faint, b.label())
+	s.areas = append(s.areas, area{rect{x, y, w, 1}, a})
+	if left {
+		return x
+	}
+	return x + w
 }
 
 // moment is a time of the capture in words: since its first packet.

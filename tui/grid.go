@@ -80,6 +80,9 @@ type col[T any] struct {
 	num   func(t *T) float64           // to sort by; nil sorts by the text
 	field func(s *screen, t *T) string // the filter that selects packets with this value; nil = none
 	hide  bool                         // not shown unless chosen
+	least int                          // with width 0: at least so wide
+	most  int                          // with width 0: at most; 0 = no limit
+	spare int                          // left out where there is no room, greatest first; 0 never
 }
 
 // grid is a table of things that are in memory: sortable, with a cursor that stays on its row.
@@ -194,11 +197,14 @@ func (g *grid[T]) draw(s *screen, c *cells.Canvas, focused bool) {
 	g.height = max(0, c.H-1)
 	g.fit()
 	width := c.W - 1
-	widths := g.widths(s, width)
+	widths := g.widths(width)
 	g.xs = g.xs[:0]
 	x := 0
 	for i, k := range g.shown {
 		g.xs = append(g.xs, x)
+		if widths[i] < 0 {
+			continue
+		}
 		title := g.cols[k].title
 		if g.sort == k {
 			title += map[bool]string{false: "▲", true: "▼"}[g.desc]
@@ -219,8 +225,8 @@ func (g *grid[T]) draw(s *screen, c *cells.Canvas, focused bool) {
 	for y := range min(g.height, g.n-g.top) {
 		it := g.row(g.top + y)
 		for i, k := range g.shown {
-			if g.xs[i] >= width {
-				break
+			if g.xs[i] >= width || widths[i] < 0 {
+				continue
 			}
 			text, st := g.cols[k].text(s, it)
 			w := min(widths[i], width-g.xs[i])
@@ -250,23 +256,46 @@ func cursorRow(c *cells.Canvas, y, w int, st cells.Style) {
 	c.Restyle(0, y, w, st)
 }
 
-// widths shares the width: columns without one of their own get what is left.
-func (g *grid[T]) widths(s *screen, width int) []int {
+// widths shares the width: columns without one of their own get what is left. Where that is too little, columns that can be
+// spared get none.
+func (g *grid[T]) widths(width int) []int {
 	out := make([]int, len(g.shown))
-	left, open := width, 0
-	for i, k := range g.shown {
-		out[i] = g.cols[k].width
-		if out[i] == 0 {
-			open++
+	gone := map[int]bool{}
+	for {
+		left, open, least, spare := width, 0, 0, -1
+		for i, k := range g.shown {
+			c := &g.cols[k]
+			if gone[i] {
+				continue
+			}
+			left -= c.width + 1
+			if c.width == 0 {
+				open++
+				least += max(c.least, 12)
+			}
+			if c.spare > 0 && i != g.at && (spare < 0 || c.spare >= g.cols[g.shown[spare]].spare) {
+				spare = i
+			}
 		}
-		left -= out[i] + 1
-	}
-	for i, k := range g.shown {
-		if g.cols[k].width == 0 {
-			out[i] = max(left/max(open, 1), 12)
+		if left < least && spare >= 0 {
+			gone[spare] = true
+			continue
 		}
+		for i, k := range g.shown {
+			switch c := &g.cols[k]; {
+			case gone[i]:
+				out[i] = -1
+			case c.width == 0:
+				out[i] = max(left/max(open, 1), min(max(c.least, 12), width))
+				if c.most > 0 {
+					out[i] = min(out[i], c.most)
+				}
+			default:
+				out[i] = c.width
+			}
+		}
+		return out
 	}
-	return out
 }
 
 // click puts the cursor where the mouse is; true if a row was clicked that had the cursor already.

@@ -20,6 +20,14 @@ type binding struct {
 	short string // in the footer; "" leaves it out there
 }
 
+// label is what the footer calls it.
+func (b *binding) label() string {
+	if b.short != "" {
+		return b.short
+	}
+	return strings.ReplaceAll(string(b.do), "-", " ")
+}
+
 // The groups of the key table, in the order of the help.
 const (
 	groupMove  = "Moving"

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +42,9 @@ func appended(f func([]byte, *dissect.Packet, []byte) []byte) func(*screen, *row
 	return func(s *screen, r *row) string { return s.masked(string(f(nil, &r.Packet, r.Data))) }
 }
 
+// leadingZeros of QPNs take room that the end of the line needs.
+var leadingZeros = regexp.MustCompile(`QP=0x0{1,5}`)
+
 // packetCols are the columns that every packet has.
 var packetCols = []packetCol{
 	{"number", "No.", 7, true, func(_ *screen, r *row) string { return strconv.FormatUint(r.Number, 10) }, func(_ *screen, r *row) string { return fmt.Sprintf("frame.number == %d", r.Number) }},
@@ -55,7 +59,8 @@ var packetCols = []packetCol{
 	}},
 	{"length", "Len", 5, true, func(_ *screen, r *row) string { return strconv.Itoa(int(r.Packet.WireLen)) }, func(_ *screen, r *row) string { return fmt.Sprintf("frame.len == %d", r.Packet.WireLen) }},
 	{"info", "What it says", 0, false, func(s *screen, r *row) string {
-		return s.masked(string(packetline.AppendNotes(packetline.AppendInfo(nil, &r.Packet, r.Data), &r.Packet, &r.Mark)))
+		info := packetline.AppendNotes(packetline.AppendInfo(nil, &r.Packet, r.Data), &r.Packet, &r.Mark)
+		return s.masked(leadingZeros.ReplaceAllString(string(info), "QP=0x"))
 	}, func(s *screen, r *row) string { return columnFilter("infiniband.bth.opcode", r) }},
 }
 
@@ -95,11 +100,12 @@ func columnFilter(name string, r *row) string {
 
 func (g *packetGrid) build(s *screen) {
 	g.cols = slices.Clone(packetCols)
-	if s.w >= 120 {
-		g.cols[2].width, g.cols[3].width = 17, 17
-	}
-	if s.w >= 160 {
-		g.cols[2].width, g.cols[3].width = 26, 26
+	for k, most := 2, max(15, s.w/6); k <= 3; k++ { // addresses: as wide as those in view
+		w := 9
+		for i := range g.cache {
+			w = max(w, cells.Width(g.cols[k].text(s, &g.cache[i])))
+		}
+		g.cols[k].width = min(w, most)
 	}
 	g.cols[1].width = clockWidth(s.clock)
 	for _, name := range s.columns {
@@ -148,6 +154,7 @@ func (g *packetGrid) place(n uint64) (i int, exact bool) {
 // count brings the list to its length. The cursor stays on its packet, also where older ones go away.
 func (g *packetGrid) count(s *screen) {
 	anchor := g.anchor
+	s.watch(g.view)
 	g.first = max(s.status.first, 1)
 	if g.view == nil {
 		g.n = int(s.packets() + 1 - min(g.first, s.packets()+1))
@@ -242,6 +249,9 @@ func (g *packetGrid) draw(s *screen, c *cells.Canvas, focused bool) {
 	left := width
 	for i, k := range g.shown {
 		widths[i] = g.cols[k].width
+		if name := g.cols[k].name; width < 99 && (name == "protocol" || name == "length") && i != g.at { // the last column says as much
+			widths[i] = -1
+		}
 		left -= widths[i] + 1
 	}
 	g.xs = g.xs[:0]
@@ -251,6 +261,9 @@ func (g *packetGrid) draw(s *screen, c *cells.Canvas, focused bool) {
 			widths[i] = max(left, 20)
 		}
 		g.xs = append(g.xs, x)
+		if widths[i] < 0 {
+			continue
+		}
 		st := cells.Faint | cells.Bold
 		if focused && i == g.at {
 			st = cells.Title | cells.Underline
@@ -281,8 +294,8 @@ func (g *packetGrid) draw(s *screen, c *cells.Canvas, focused bool) {
 				}
 			}
 			for k, col := range g.shown {
-				if g.xs[k] >= width {
-					break
+				if g.xs[k] >= width || widths[k] < 0 {
+					continue
 				}
 				text, w := g.cols[col].text(s, r), min(widths[k], width-g.xs[k])
 				if g.cols[col].right {

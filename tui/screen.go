@@ -7,6 +7,7 @@ import (
 
 	"github.com/rocescope/rocescope/flows"
 	"github.com/rocescope/rocescope/internal/filter"
+	"github.com/rocescope/rocescope/internal/index"
 	"github.com/rocescope/rocescope/tui/cells"
 )
 
@@ -260,6 +261,7 @@ func (s *screen) press(k keyPress) {
 			s.prompt = nil
 			return
 		}
+		s.flash = ""
 		s.prompt.key(s, k)
 		return
 	case k.paste != "":
@@ -342,4 +344,21 @@ func (s *screen) working() bool {
 // moving says that there may be something new at any moment.
 func (s *screen) moving() bool {
 	return s.o.Controls != nil || s.flash != "" || s.ses != nil && !s.status.done || s.working()
+}
+
+// watch has the screen drawn again as a view that is being worked out grows. While the capture itself does, that happens anyway.
+func (s *screen) watch(v *index.View) {
+	if v == nil || !s.status.done {
+		return
+	}
+	if complete, err := v.State(); complete || err != nil {
+		return
+	}
+	s.start(fmt.Sprintf("watch %p", v), func() func(*screen) {
+		select {
+		case <-v.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+		return func(s *screen) { s.top().refresh(s) }
+	})
 }

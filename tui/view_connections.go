@@ -56,10 +56,10 @@ func connectionCols() []col[flows.Connection] {
 		return st.Messages[flows.OpCompareSwap].Count + st.Messages[flows.OpFetchAdd].Count + st.Messages[flows.OpAtomicWrite].Count
 	}, "")
 	worst := func(c *conn) int64 { return max(c.Streams[0].Latency.P99, c.Streams[1].Latency.P99) }
-	return []col[conn]{
+	cols := []col[conn]{
 		{name: "id", title: "#", width: 4, right: true, text: func(_ *screen, c *conn) (string, cells.Style) { return fmt.Sprint(c.ID), cells.Faint }, num: func(c *conn) float64 { return float64(c.ID) }, field: of},
-		{name: "a", title: "A", text: func(s *screen, c *conn) (string, cells.Style) { return s.qpName(&c.A), known(&c.A) }, field: qp(a)},
-		{name: "b", title: "B", text: func(s *screen, c *conn) (string, cells.Style) { return s.qpName(&c.B), known(&c.B) }, field: qp(b)},
+		{name: "a", title: "A", least: 18, most: 49, text: func(s *screen, c *conn) (string, cells.Style) { return s.qpName(&c.A), known(&c.A) }, field: qp(a)},
+		{name: "b", title: "B", least: 18, most: 49, text: func(s *screen, c *conn) (string, cells.Style) { return s.qpName(&c.B), known(&c.B) }, field: qp(b)},
 		{name: "service", title: "over", width: 4, text: func(_ *screen, c *conn) (string, cells.Style) { return c.Transport.String(), cells.Plain }, field: of},
 		{name: "paired", title: "paired by", width: 9, text: func(_ *screen, c *conn) (string, cells.Style) { return pairing(c.Evidence) }, num: func(c *conn) float64 { return float64(c.Evidence) }},
 		{name: "states", title: "states", width: 9, text: func(_ *screen, c *conn) (string, cells.Style) {
@@ -107,6 +107,15 @@ func connectionCols() []col[flows.Connection] {
 		count("ce", "CE", 5, cells.Congestion, func(s *flows.Stream) uint64 { return s.ECNCE }, "flow.ce"),
 		count("cnp", "CNP", 5, cells.Congestion, func(s *flows.Stream) uint64 { return s.CNPs }, "flow.cnp"),
 	}
+	// What goes first where there is little room.
+	for rank, name := range []string{"states", "packets", "goodput", "latency", "READ", "WRITE", "SEND", "rnr", "atomics", "ce", "cnp", "service", "paired"} {
+		for i := range cols {
+			if cols[i].name == name {
+				cols[i].spare = rank + 1
+			}
+		}
+	}
+	return cols
 }
 
 func known(q *flows.QP) cells.Style {
@@ -200,7 +209,6 @@ func (s *screen) findConnections() {
 }
 
 func (v *connectionsView) draw(s *screen, c *cells.Canvas) {
-	v.table.cols[1].width, v.table.cols[2].width = 0, 0
 	v.table.draw(s, c, true)
 	if v.table.n == 0 {
 		if s.filter.text == "" && s.packets() > 0 {

@@ -45,6 +45,7 @@ func (v *ladderView) refresh(s *screen) {
 // load reads the packets around the one that is wanted, where they are not in memory.
 func (v *ladderView) load(s *screen) {
 	view := v.list.view
+	s.watch(view)
 	n := view.Len()
 	if s.frozen != nil {
 		n, _ = view.Find(s.frozen.packets + 1)
@@ -160,13 +161,13 @@ func (v *ladderView) frame() uint64 {
 }
 
 func (v *ladderView) draw(s *screen, c *cells.Canvas) {
+	v.height = c.H - 1
 	v.load(s)
 	k := s.connection(v.conn)
 	if k == nil || len(v.rungs) == 0 {
 		c.Text(2, 1, cells.Faint, "…")
 		return
 	}
-	v.height = c.H - 1
 	v.fit()
 	l := draw.Ladder{A: s.qpName(&k.A), B: s.qpName(&k.B), Start: s.base(), Rungs: v.rungs, Top: v.top, Selected: v.cur}
 	l.Draw(c.Sub(0, 0, c.W-1, c.H))
