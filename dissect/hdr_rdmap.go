@@ -136,7 +136,7 @@ func (h RDMAPRead) SourceTO() uint64 { return be64(h[20:]) }
 // 5.2.1).
 type RDMAPAtomic []byte
 
-// Operation returns 0 fetch and add, 1 compare and swap, or another.
+// Operation returns 0 fetch and add, 2 compare and swap, or another.
 func (h RDMAPAtomic) Operation() uint8 { return h[3] & 15 }
 
 // ID returns the request's number, which the response repeats.
@@ -276,10 +276,10 @@ var rdmapFields = []Field{
 	{Name: "iwarp_rdma.atomic.remote_tagged_offset", Text: "Remote tagged offset", Layer: LayerRDMAPAtomicRequest, Bit: 96, Width: 64, Kind: Dec, Values: hexNote},
 	{Name: "iwarp_rdma.atomic.add_data", Text: "Add data", Layer: LayerRDMAPAtomicRequest, Bit: 160, Width: 64, Kind: Dec, When: atomicIs(0)},
 	{Name: "iwarp_rdma.atomic.add_mask", Text: "Add mask", Layer: LayerRDMAPAtomicRequest, Bit: 224, Width: 64, Kind: Hex, When: atomicIs(0)},
-	{Name: "iwarp_rdma.atomic.swap_data", Text: "Swap data", Layer: LayerRDMAPAtomicRequest, Bit: 160, Width: 64, Kind: Dec, When: atomicIs(1)},
-	{Name: "iwarp_rdma.atomic.swap_mask", Text: "Swap mask", Layer: LayerRDMAPAtomicRequest, Bit: 224, Width: 64, Kind: Hex, When: atomicIs(1)},
-	{Name: "iwarp_rdma.atomic.compare_data", Text: "Compare data", Layer: LayerRDMAPAtomicRequest, Bit: 288, Width: 64, Kind: Dec, When: atomicIs(1)},
-	{Name: "iwarp_rdma.atomic.compare_mask", Text: "Compare mask", Layer: LayerRDMAPAtomicRequest, Bit: 352, Width: 64, Kind: Hex, When: atomicIs(1)},
+	{Name: "iwarp_rdma.atomic.swap_data", Text: "Swap data", Layer: LayerRDMAPAtomicRequest, Bit: 160, Width: 64, Kind: Dec, When: atomicIs(2)},
+	{Name: "iwarp_rdma.atomic.swap_mask", Text: "Swap mask", Layer: LayerRDMAPAtomicRequest, Bit: 224, Width: 64, Kind: Hex, When: atomicIs(2)},
+	{Name: "iwarp_rdma.atomic.compare_data", Text: "Compare data", Layer: LayerRDMAPAtomicRequest, Bit: 288, Width: 64, Kind: Dec},
+	{Name: "iwarp_rdma.atomic.compare_mask", Text: "Compare mask", Layer: LayerRDMAPAtomicRequest, Bit: 352, Width: 64, Kind: Hex},
 	{Name: "iwarp_rdma.atomic.original_request_identifier", Text: "Identifier of the request", Layer: LayerRDMAPAtomicResponse, Bit: 0, Width: 32, Kind: Dec},
 	{Name: "iwarp_rdma.atomic.original_remote_data_value", Text: "Value before", Layer: LayerRDMAPAtomicResponse, Bit: 32, Width: 64, Kind: Dec},
 	{Name: "iwarp_rdma.immediate", Text: "Immediate data", Layer: LayerRDMAPImmediate, Bit: 0, Width: 64, Kind: Hex},
@@ -318,7 +318,7 @@ func atomicName(v uint64) string {
 	switch v {
 	case 0:
 		return "fetch and add"
-	case 1:
+	case 2:
 		return "compare and swap"
 	}
 	return ""
