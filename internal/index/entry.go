@@ -76,6 +76,10 @@ func (s *entryState) step(e *Entry) {
 	s.end, s.time, s.conn, s.iface = e.Offset+int64(e.CapLen), e.Time, e.Mark.Conn, e.Iface
 }
 
+// maxEntry is more bytes than a packet ever takes: its code and ten numbers, of which
+// three may have 64 bits.
+const maxEntry = 80
+
 // appendEntry writes a packet.
 func appendEntry(dst []byte, s *entryState, slots *[numSlots]slot, e *Entry) []byte {
 	m := &e.Mark

@@ -6,21 +6,22 @@ import (
 )
 
 // table is the entries of consecutive packets. One goroutine appends and
-// publishes; any number read what was published by then, without locks.
+// publishes; any number read what was published by then, without locks: nothing that
+// they see is written again.
 type table struct {
 	published atomic.Pointer[extent]
 
 	// The writer's.
 	pages  []*[pageLen]block
-	chunk  []byte     // room for the code of blocks to come
+	chunk  []byte // code; the block at hand is its end, from at on
+	at     int
 	whole  int        // packets in whole blocks
 	n      int        // packets
 	start  entryState // of the block at hand
 	state  entryState
 	slots  [numSlots]slot
-	code   []byte // of the block at hand
-	misfit int    // gaps in it that were not as expected
-	bytes  int64  // that the table takes
+	misfit int   // gaps in it that were not as expected
+	bytes  int64 // that the table takes
 }
 
 // extent is a table as its readers see it.
@@ -47,13 +48,18 @@ func (t *table) view() *extent {
 
 // append adds a packet.
 func (t *table) append(e *Entry) {
-	if t.code == nil {
-		t.code = make([]byte, 0, 16*blockLen)
+	if t.n == 0 {
 		t.state.time = e.Prev
-		t.begin()
+		t.start = t.state
+	}
+	if cap(t.chunk)-len(t.chunk) < maxEntry {
+		block := t.chunk[t.at:]
+		t.chunk = append(make([]byte, 0, chunkLen), block...)
+		t.at = 0
+		t.bytes += chunkLen
 	}
 	gap := t.state.gap
-	t.code = appendEntry(t.code, &t.state, &t.slots, e)
+	t.chunk = appendEntry(t.chunk, &t.state, &t.slots, e)
 	if t.state.gap != gap {
 		t.misfit++
 	}
@@ -63,7 +69,14 @@ func (t *table) append(e *Entry) {
 	}
 }
 
-func (t *table) begin() {
+func (t *table) endBlock() {
+	b := t.whole / blockLen
+	if b/pageLen == len(t.pages) {
+		t.pages = append(t.pages, new([pageLen]block))
+		t.bytes += int64(unsafe.Sizeof([pageLen]block{}))
+	}
+	t.pages[b/pageLen][b%pageLen] = t.tail()
+	t.whole, t.at = t.n, len(t.chunk)
 	// Where every other gap is a surprise, the other way to count may fit better.
 	if t.misfit > blockLen/8 {
 		t.state.padded = !t.state.padded
@@ -71,33 +84,16 @@ func (t *table) begin() {
 	t.misfit = 0
 	t.start = t.state
 	clear(t.slots[:])
-	t.code = t.code[:0]
 }
 
-func (t *table) endBlock() {
-	if cap(t.chunk)-len(t.chunk) < len(t.code) {
-		t.chunk = make([]byte, 0, max(chunkLen, len(t.code)))
-		t.bytes += int64(cap(t.chunk))
-	}
-	at := len(t.chunk)
-	t.chunk = append(t.chunk, t.code...)
-	b := t.whole / blockLen
-	if b/pageLen == len(t.pages) {
-		t.pages = append(t.pages, new([pageLen]block))
-		t.bytes += int64(unsafe.Sizeof([pageLen]block{}))
-	}
-	t.pages[b/pageLen][b%pageLen] = block{t.start, t.chunk[at:len(t.chunk):len(t.chunk)]}
-	t.whole = t.n
-	t.begin()
+// tail is the block at hand.
+func (t *table) tail() block {
+	return block{t.start, t.chunk[t.at:len(t.chunk):len(t.chunk)]}
 }
 
 // publish shows readers what was appended so far.
 func (t *table) publish() {
-	x := &extent{pages: t.pages, n: t.n, bytes: t.bytes}
-	if len(t.code) > 0 {
-		x.tail = block{t.start, append([]byte(nil), t.code...)}
-	}
-	t.published.Store(x)
+	t.published.Store(&extent{pages: t.pages, n: t.n, tail: t.tail(), bytes: t.bytes})
 }
 
 // block returns the block that holds packet i, counted from 0.

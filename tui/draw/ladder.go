@@ -209,7 +209,7 @@ func (l *Ladder) row(c *cells.Canvas, y, x1, x2 int, r *Rung) {
 	room := x2 - x1 - 1
 	switch r.Kind {
 	case RungGap:
-		text := fmt.Sprintf(" PSNs in front of %d are missing ", r.PSN)
+		text := fmt.Sprintf(" PSNs in front of 0x%06x are missing ", r.PSN)
 		if r.Missing > 0 {
 			text = fmt.Sprintf(" missing: %s, PSN %s ", plural(uint64(r.Missing), "packet", "packets"), psnRange(r.PSN.Add(-int(r.Missing)), r.PSN.Add(-1)))
 		}
@@ -223,9 +223,9 @@ func (l *Ladder) row(c *cells.Canvas, y, x1, x2 int, r *Rung) {
 		c.Right(8, y, cells.Faint, fmt.Sprint(r.Frame))
 	}
 	if x1 >= 20 {
-		c.Right(19, y, cells.Faint, Span(time.Duration(r.Time-l.Start)))
+		c.Right(19, y, cells.Faint, fmt.Sprintf("%.6f", float64(r.Time-l.Start)/1e9))
 	}
-	name, psn := " "+r.Text, fmt.Sprintf("  PSN %d ", r.PSN)
+	name, psn := " "+r.Text, fmt.Sprintf("  PSN 0x%06x ", r.PSN)
 	if r.Kind == RungFolded {
 		name = fmt.Sprintf(" %s × %s", Count(uint64(r.Count)), r.Text)
 		psn = fmt.Sprintf("  PSN %s ", psnRange(r.PSN, r.LastPSN))
@@ -264,9 +264,9 @@ func fillRow(c *cells.Canvas, x, y, w int, line rune, s cells.Style, text string
 
 func psnRange(a, b dissect.PSN) string {
 	if a == b {
-		return fmt.Sprint(a)
+		return fmt.Sprintf("0x%06x", a)
 	}
-	return fmt.Sprintf("%d–%d", a, b)
+	return fmt.Sprintf("0x%06x–0x%06x", a, b)
 }
 
 func plural(n uint64, one, many string) string {
