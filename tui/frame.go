@@ -81,7 +81,17 @@ func (s *screen) drawCrumbs(c *cells.Canvas) {
 		title = s.masked(filepath.Base(s.ses.in.Title))
 	}
 	x := line.Fit(1, 0, max(0, min(right-1, c.W/3)), cells.Bar|cells.Bold, title)
+	crumbs := make([]string, len(s.stack))
+	room := right - x - 1
 	for i, v := range s.stack {
+		crumbs[i] = v.title(s)
+		room -= cells.Width(crumbs[i]) + 3
+	}
+	for i := 0; room < 0 && i < len(crumbs)-1; i++ { // where it is too long, where one comes from goes first
+		room += cells.Width(crumbs[i]) - 1
+		crumbs[i] = "…"
+	}
+	for i, text := range crumbs {
 		if x >= right-4 {
 			break
 		}
@@ -90,7 +100,7 @@ func (s *screen) drawCrumbs(c *cells.Canvas) {
 		if i == len(s.stack)-1 {
 			st |= cells.Bold
 		}
-		x = line.Fit(x, 0, right-x-1, st, v.title(s))
+		x = line.Fit(x, 0, right-x-1, st, text)
 	}
 }
 
@@ -171,6 +181,7 @@ func (s *screen) tab() action {
 
 // drawFilter draws the filter in force.
 func (s *screen) drawFilter(c *cells.Canvas, y int) {
+	s.watch(s.filter.view)
 	x := c.Text(1, y, cells.Key, s.keys.key(doFilter)+" ")
 	text := s.masked(s.filter.text)
 	state := s.filter.state(s)

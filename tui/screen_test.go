@@ -2,7 +2,6 @@ package tui
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -69,6 +68,9 @@ func openUser(t *testing.T, path string, w, h int) *user {
 func (u *user) settle() {
 	u.t.Helper()
 	for range 200 {
+		if v := u.s.filter.view; v != nil {
+			<-v.Done()
+		}
 		u.s.tick()
 		u.s.draw()
 		effects := u.s.takeEffects()
@@ -324,5 +326,5 @@ func TestFooterAndTabsAreClickable(t *testing.T) {
 	u.sees("Findings (4)")
 	u.s.mouseAt(mouseEvent{x: 20, y: 5, click: true}) // the third row
 	u.settle()
-	u.sees("frame 77", fmt.Sprint(77))
+	u.sees("packet 77 at 1.121580 s")
 }

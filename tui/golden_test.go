@@ -1,0 +1,44 @@
+package tui
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/rocescope/rocescope/captures/samples"
+	"github.com/rocescope/rocescope/internal/testkit"
+	"github.com/rocescope/rocescope/tui/cells"
+)
+
+// TestGoldenScreens pins every view at three sizes, in a dark theme with its colours and as plain text.
+func TestGoldenScreens(t *testing.T) {
+	path := sampleFile(t, samples.Default)
+	views := []struct {
+		name string
+		keys []string
+	}{
+		{"overview", nil},
+		{"connections", []string{"2"}},
+		{"connection", []string{"2", "enter"}},
+		{"messages", []string{"3"}},
+		{"message", []string{"3", "enter"}},
+		{"packets", []string{"4", "ctrl-g", "88", "enter"}},
+		{"ladder", []string{"6", "d"}},
+		{"findings", []string{"6"}},
+		{"help", []string{"?"}},
+		{"filter", []string{"/", "bth.op"}},
+		{"traffic", []string{"7"}},
+	}
+	for _, size := range []struct{ w, h int }{{80, 24}, {120, 40}, {200, 60}} {
+		for _, v := range views {
+			name := fmt.Sprintf("%s_%dx%d", v.name, size.w, size.h)
+			t.Run(name, func(t *testing.T) {
+				u := openUser(t, path, size.w, size.h)
+				u.s.o.Controls = &fakeControls{}
+				u.press(v.keys...)
+				c := u.s.draw()
+				testkit.Golden(t, "screens/"+name+".mono", []byte(c.Plain()))
+				testkit.Golden(t, "screens/"+name+".dark", []byte(cells.Output{Theme: cells.ThemeByName("dark"), Depth: cells.Color256}.Lines(c)+"\n"))
+			})
+		}
+	}
+}
