@@ -182,6 +182,13 @@ func TestExportToCluster(t *testing.T) {
 			t.Errorf("connections and distinct ones: %s", n)
 		}
 
+		for _, part := range strings.Split(string(mustRead(t, "../../docs/fleet.md")), "```sql\n")[1:] {
+			query, _, _ := strings.Cut(part, "```")
+			if rows := chQuery(t, cluster.Shards[0], "rest", query); len(rows) == 0 && !strings.Contains(query, "WHERE failed") {
+				t.Errorf("a query of the documentation finds nothing:\n%s", query)
+			}
+		}
+
 		// The same again takes the place of what is there.
 		runOK(t, export("b", "rest", one)...)
 		if got, want := inCluster(t, cluster, "rest", "", "FINAL"), wantOne.plus(wantTwo); got != want {
