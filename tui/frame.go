@@ -153,6 +153,9 @@ func (s *screen) drawTabs(c *cells.Canvas) {
 		if narrow {
 			x--
 		}
+		if c.W < 84 && s.o.Controls != nil {
+			x--
+		}
 	}
 }
 

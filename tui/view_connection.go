@@ -21,9 +21,9 @@ var sections []section
 
 func init() { // their functions refer to the view, which refers to them
 	sections = []section{
-		{"In numbers", (*connectionView).drawNumbers},
-		{"State machines", (*connectionView).drawStates},
-		{"PSN over time", (*connectionView).drawPSN},
+		{"Numbers", (*connectionView).drawNumbers},
+		{"States", (*connectionView).drawStates},
+		{"PSNs", (*connectionView).drawPSN},
 		{"Charts", (*connectionView).drawCharts},
 		{"Messages", (*connectionView).drawMessages},
 		{"Findings", (*connectionView).drawFindings},

@@ -49,7 +49,7 @@ func messageCols() []col[flows.Message] {
 	ofMessage := func(_ *screen, m *msg) string {
 		return fmt.Sprintf("flow.id == %d and msg.index == %d", m.Conn, m.Index)
 	}
-	return []col[msg]{
+	cols := []col[msg]{
 		{name: "index", title: "#", width: 6, right: true, text: func(_ *screen, m *msg) (string, cells.Style) { return fmt.Sprint(m.Index), cells.Faint }, num: func(m *msg) float64 { return float64(m.Index) }, field: ofMessage},
 		{name: "direction", title: "from", width: 5, text: func(_ *screen, m *msg) (string, cells.Style) {
 			if m.Direction == flows.AToB {
@@ -71,8 +71,16 @@ func messageCols() []col[flows.Message] {
 			}
 			return fmt.Sprint(m.Resends), cells.Warn
 		}, num: func(m *msg) float64 { return float64(m.Resends) }},
-		{name: "status", title: "status", text: func(_ *screen, m *msg) (string, cells.Style) { return statusText(m) }},
+		{name: "status", title: "status", least: 16, text: func(_ *screen, m *msg) (string, cells.Style) { return statusText(m) }},
 	}
+	for rank, name := range []string{"psn", "started", "packets", "direction"} { // what goes first where there is little room
+		for i := range cols {
+			if cols[i].name == name {
+				cols[i].spare = 4 - rank
+			}
+		}
+	}
+	return cols
 }
 
 // messageList is the messages of a connection, and how they get there.

@@ -211,7 +211,7 @@ func (l *Ladder) row(c *cells.Canvas, y, x1, x2 int, r *Rung) {
 	case RungGap:
 		text := fmt.Sprintf(" PSNs in front of 0x%06x are missing ", r.PSN)
 		if r.Missing > 0 {
-			text = fmt.Sprintf(" missing: %s, PSN %s ", plural(uint64(r.Missing), "packet", "packets"), psnRange(r.PSN.Add(-int(r.Missing)), r.PSN.Add(-1)))
+			text = fmt.Sprintf(" missing: %s, PSN %s ", Count(uint64(r.Missing)), psnRange(r.PSN.Add(-int(r.Missing)), r.PSN.Add(-1)))
 		}
 		fillRow(c, x1+1, y, room, '┈', cells.Bad, text)
 		return

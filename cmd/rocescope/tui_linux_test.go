@@ -1,0 +1,172 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rocescope/rocescope/captures/samples"
+	"github.com/rocescope/rocescope/internal/testkit"
+)
+
+// terminal is the program in a terminal of its own, by tmux.
+type terminal struct {
+	t      *testing.T
+	socket string
+	n      *testkit.Namespace
+}
+
+// openTerminal runs a command line in a terminal; n says in which network namespace, nil in this one.
+func openTerminal(t *testing.T, n *testkit.Namespace, width, height int, args ...string) *terminal {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("tmux is not there")
+	}
+	dir := t.TempDir()
+	program := filepath.Join(dir, "rocescope") // the test binary is the program when it is called so
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, program); err != nil {
+		t.Fatal(err)
+	}
+	x := &terminal{t: t, socket: filepath.Join(dir, "tmux"), n: n}
+	line := "'" + program + "'"
+	for _, a := range args {
+		line += " '" + a + "'"
+	}
+	cmd := exec.Command("tmux", "-u", "-S", x.socket, "-f", "/dev/null", "new-session", "-d", "-x", strconv.Itoa(width), "-y", strconv.Itoa(height),
+		"env HOME="+dir+" LANG=C.UTF-8 TERM=xterm-256color "+line+"; echo it ended with $?; sleep 100")
+	if n != nil {
+		err = n.Start(cmd)
+		if err == nil {
+			err = cmd.Wait()
+		}
+	} else {
+		err = cmd.Run()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { x.tmux("kill-server") })
+	return x
+}
+
+func (x *terminal) tmux(args ...string) string {
+	out, _ := exec.Command("tmux", append([]string{"-u", "-S", x.socket}, args...)...).CombinedOutput()
+	return string(out)
+}
+
+// press sends keys by tmux's names of them.
+func (x *terminal) press(keys ...string) *terminal {
+	for _, k := range keys {
+		x.tmux("send-keys", k)
+	}
+	return x
+}
+
+// types sends text.
+func (x *terminal) types(text string) *terminal {
+	x.tmux("send-keys", "-l", text)
+	return x
+}
+
+// sees waits until all texts are on the screen.
+func (x *terminal) sees(texts ...string) *terminal {
+	x.t.Helper()
+	var screen string
+	for range 600 {
+		screen = x.tmux("capture-pane", "-p")
+		missing := false
+		for _, text := range texts {
+			missing = missing || !strings.Contains(screen, text)
+		}
+		if !missing {
+			return x
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	x.t.Fatalf("%q is not on the screen:\n%s", texts, screen)
+	return x
+}
+
+// TestScreenStory is how somebody finds out about a lost WRITE: the finding, why it is one, the NAK, the ladder, the queue pair's
+// packets alone, as a file, which is opened again.
+func TestScreenStory(t *testing.T) {
+	dir := t.TempDir()
+	s, err := samples.Find(samples.Default)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := writeSample(dir, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := openTerminal(t, nil, 120, 40, file)
+	x.sees("Overview", "518 packets", "findings W1 N3", "answered by a sequence NAK")
+	x.press("6").sees("Look at the requester's port", "IBA Vol 1, 9.7.5")
+	x.press("Enter").sees("Packets ▸ 88", "NAK: PSN sequence error")
+	x.press("d").sees("Ladder of #1", "NAK PSN sequence error", "missing: 1")
+	x.press("4", "/").types("bth.pns == 1").sees("✗ not yet", `^ unknown field "bth.pns"; did you mean bth.psn?`)
+	x.press("C-u").types("bth.destqp == 0x14 and flow.retransmission").sees("✓ valid").press("Enter").sees("179 packets")
+	x.tmux("resize-window", "-x", "80", "-y", "24")
+	x.sees("179 packets", "q quit")
+	slice := filepath.Join(dir, "slice.pcapng")
+	x.press("w", "C-u").types(slice).press("Enter").sees("Wrote 179 packets")
+	x.press("q").sees("it ended with 0")
+
+	again := openTerminal(t, nil, 80, 24, "tui", slice)
+	again.sees("slice.pcapng", "179 packets").press("q").sees("it ended with 0")
+}
+
+// TestScreenWhileTrafficPasses looks at an interface: packets come, the screen is frozen while more come, and lets go.
+func TestScreenWhileTrafficPasses(t *testing.T) {
+	lab := testkit.NewLab(t, testkit.LabOptions{})
+	x := openTerminal(t, lab.B, 120, 40, lab.B.Iface)
+	x.sees("No packets yet.", "rocescope doctor "+lab.B.Iface)
+	sender := lab.A.NewSender()
+	sent := writes(500)
+	sender.Send(sent[:400])
+	x.sees("400 packets", "following")
+	x.press("4").sees("Packets ▸ 400").press("Space").sees("frozen +0 new")
+	sender.Send(sent[400:450])
+	x.sees("frozen +50 new", "Packets ▸ 400", "400 packets")
+	x.press("Space").sees("450 packets", "Packets ▸ 450")
+	x.press("g").sees("Packets ▸ 1")
+	sender.Send(sent[450:])
+	x.sees("501 packets", "Packets ▸ 1", "none lost by the capture")
+	x.press("F").sees("Packets ▸ 501")
+	x.press("q").sees("it ended with 0")
+}
+
+// TestScreenLeavesTheTerminalAsItWas also when the program is told to end.
+func TestScreenLeavesTheTerminalAsItWas(t *testing.T) {
+	dir := t.TempDir()
+	s, err := samples.Find(samples.Default)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := writeSample(dir, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := openTerminal(t, nil, 80, 24, file)
+	x.sees("518 packets")
+	pid := strings.TrimSpace(x.tmux("display-message", "-p", "#{pane_pid}"))
+	out, err := exec.Command("pgrep", "-P", pid).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := exec.Command("kill", "-TERM", strings.TrimSpace(string(out))).Run(); err != nil {
+		t.Fatal(err)
+	}
+	x.sees("it ended with 130")
+	if got := strings.TrimSpace(x.tmux("display-message", "-p", "#{alternate_on} #{mouse_any_flag} #{cursor_flag}")); got != "0 0 1" {
+		t.Errorf("alternate screen, mouse, cursor are %q", got)
+	}
+}
