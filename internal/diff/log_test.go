@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/rocescope/rocescope/captures"
-	"github.com/rocescope/rocescope/flows"
 	"github.com/rocescope/rocescope/internal/engine"
 	"github.com/rocescope/rocescope/internal/events"
 	"github.com/rocescope/rocescope/internal/testkit"
@@ -25,7 +24,7 @@ func eventLog(t *testing.T, path string) []byte {
 	}
 	var log bytes.Buffer
 	w := events.New(&log, "test", []string{path})
-	o := engine.Options{CheckICRC: true, Track: true, Tracker: flows.Options{MaxDetails: -1}, Sinks: []engine.Sink{w}}
+	o := engine.Options{CheckICRC: true, Track: true, Sinks: []engine.Sink{w}}
 	w.Listen(&o.Tracker.Sink)
 	got, err := engine.New(o).Run(context.Background(), src)
 	if err != nil {

@@ -3,7 +3,6 @@ package diff
 import (
 	"context"
 
-	"github.com/rocescope/rocescope/flows"
 	"github.com/rocescope/rocescope/internal/engine"
 )
 
@@ -14,7 +13,7 @@ func Tell(ctx context.Context, s Side) (*Story, error) {
 		return nil, err
 	}
 	story := &Story{}
-	o := engine.Options{CheckICRC: true, Track: true, Tracker: flows.Options{MaxDetails: -1}}
+	o := engine.Options{CheckICRC: true, Track: true}
 	story.Collect(&o.Tracker)
 	got, _ := engine.New(o).Run(ctx, src) // what is wrong with the file, the comparison of packets has said
 	if cause := context.Cause(ctx); cause != nil {

@@ -78,6 +78,9 @@ func Types() []Type {
 
 // WriteMarkdown writes the table as documentation.
 func WriteMarkdown(w io.Writer) error {
+	if _, err := fmt.Fprint(w, "| type | meaning | members beside `type`, `frame`, `time_ns` |\n|---|---|---|\n"); err != nil {
+		return err
+	}
 	for _, t := range Types() {
 		if _, err := fmt.Fprintf(w, "| `%s` | %s | %s |\n", t.Name, t.Text, "`"+strings.Join(t.Fields, "`, `")+"`"); err != nil {
 			return err
