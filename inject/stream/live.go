@@ -91,18 +91,15 @@ func (w *sender) generate(g port.Generator) error {
 	if c.Count > 0 {
 		total = c.Count * uint64(len(w.qps)) * uint64(m.packets)
 	}
-	chunk := c.Burst
-	if chunk == 0 {
-		chunk = w.pacer.burst(float64(w.plan.longest), liveMost)
-		if chunk > 1 { // one by one they are made without much ado
-			chunk = min(liveMost, chunk*int(liveQuantum/paceQuantum))
-		}
-	}
+	chunk := w.chunk()
 	defer func() { w.account(m, sent) }()
 	for sent < total && !w.stream.halt.Load() {
 		now := c.Clock.Now()
 		if now >= w.stream.until {
 			break
+		}
+		if w.pacer.renew(now) {
+			chunk = w.chunk()
 		}
 		if d, ok := w.pacer.ready(now); !ok {
 			c.Clock.Wait(d)
@@ -120,6 +117,18 @@ func (w *sender) generate(g port.Generator) error {
 		}
 	}
 	return nil
+}
+
+// chunk is how many packets a generator makes at a time, at the rate as it is.
+func (w *sender) chunk() int {
+	if n := w.plan.config.Burst; n > 0 {
+		return n
+	}
+	n := w.pacer.burst(float64(w.plan.longest), liveMost)
+	if n > 1 { // one by one they are made without much ado
+		n = min(liveMost, n*int(liveQuantum/paceQuantum))
+	}
+	return n
 }
 
 // account gives each QP its part of what was sent, turn by turn.

@@ -66,17 +66,48 @@ type pacer struct {
 	perBit    float64
 	due       float64 // nanoseconds since start
 	start     int64
+
+	share  float64 // of the stream's rate
+	wishes *atomic.Pointer[wish]
+	wish   *wish // the one in force
+	paused bool
 }
 
-func newPacer(r Rate, start int64) *pacer {
-	p := &pacer{start: start}
+// wish is what was asked for while a stream runs.
+type wish struct {
+	rate   Rate
+	paused bool
+}
+
+// pauseLook is how often a sender that pauses looks whether it is to go on.
+const pauseLook = 5 * time.Millisecond
+
+func newPacer(r Rate, share float64, start int64, wishes *atomic.Pointer[wish]) *pacer {
+	p := &pacer{start: start, share: share, wishes: wishes}
+	p.set(r)
+	return p
+}
+
+func (p *pacer) set(r Rate) {
+	p.perPacket, p.perBit = 0, 0
 	if r.Packets > 0 {
-		p.perPacket = 1e9 / r.Packets
+		p.perPacket = 1e9 / (r.Packets * p.share)
 	}
 	if r.Bits > 0 {
-		p.perBit = 1e9 / r.Bits
+		p.perBit = 1e9 / (r.Bits * p.share)
 	}
-	return p
+}
+
+// renew takes over what was asked for since the last time, and says whether that was anything.
+func (p *pacer) renew(now int64) bool {
+	w := p.wishes.Load()
+	if w == p.wish {
+		return false
+	}
+	p.wish, p.paused = w, w.paused
+	p.set(w.rate)
+	p.due = float64(now - p.start) // what was not sent by now is not made up for
+	return true
 }
 
 // paced reports whether there is a rate.
@@ -93,6 +124,9 @@ func (p *pacer) burst(bytes float64, most int) int {
 
 // ready reports whether a burst is due at a time; if not, for how long it is not.
 func (p *pacer) ready(now int64) (wait time.Duration, ok bool) {
+	if p.paused {
+		return pauseLook, false
+	}
 	if !p.paced() {
 		return 0, true
 	}

@@ -93,17 +93,11 @@ func newSender(s *Stream, p port.Port, qps []*qp, share float64) *sender {
 	if w.left = c.Packets; w.left == 0 {
 		w.left = 1<<64 - 1
 	}
-	w.pacer = newPacer(Rate{c.Rate.Packets * share, c.Rate.Bits * share}, s.start.Load())
-	most := burstUnseen
+	w.pacer = newPacer(c.Rate, share, s.start.Load(), &s.wishes)
 	if s.looking {
-		most = burstTimed
 		w.orders = newOrders(len(qps))
 	}
-	w.burst = c.Burst
-	if w.burst == 0 {
-		w.burst = w.pacer.burst(float64(s.plan.longest), most)
-	}
-	w.burst = min(w.burst, info.Slots)
+	w.burst = w.burstAt(info.Slots)
 	w.rooms = make([][]byte, info.Slots)
 	for i := range w.rooms {
 		w.rooms[i] = p.Room(uint32(i))
@@ -153,6 +147,18 @@ func (w *sender) turn() {
 	}
 }
 
+// burstAt is how many packets are sent at a time, at the rate as it is.
+func (w *sender) burstAt(slots int) int {
+	n, most := w.plan.config.Burst, burstUnseen
+	if w.looking {
+		most = burstTimed
+	}
+	if n == 0 {
+		n = w.pacer.burst(float64(w.plan.longest), most)
+	}
+	return min(n, slots)
+}
+
 // worthFlushing is how long a wait is before which a port is told to get on.
 const worthFlushing = 20 * time.Microsecond
 
@@ -168,6 +174,9 @@ func (w *sender) run() {
 		w.now = w.plan.config.Clock.Now()
 		if w.now >= w.stream.until {
 			break
+		}
+		if w.pacer.renew(w.now) {
+			w.burst = w.burstAt(len(w.rooms))
 		}
 		if d, ok := w.pacer.ready(w.now); !ok {
 			if !flushed && d >= worthFlushing {

@@ -21,6 +21,7 @@ type Stream struct {
 	answers *answers
 	looking bool         // answers are received
 	start   atomic.Int64 // asked for by Progress, too
+	wishes  atomic.Pointer[wish]
 	until   int64
 
 	halt  atomic.Bool  // sending is over
@@ -82,6 +83,34 @@ func (s *Stream) Expects() bool {
 
 // Looks reports, once Prepare was called, whether what comes back is looked at.
 func (s *Stream) Looks() bool { return s.looking }
+
+// SetRate changes how fast is sent, also while Run is under way; the zero Rate is as fast as can be.
+func (s *Stream) SetRate(r Rate) error {
+	if r.Packets < 0 || r.Bits < 0 || r.Packets > 0 && r.Bits > 0 {
+		return errors.New("a rate is packets or bits per second, and not below 0")
+	}
+	s.change(func(w *wish) { w.rate = r })
+	return nil
+}
+
+// Pause holds sending up until Resume; answers go on being looked at, and time goes on.
+func (s *Stream) Pause() { s.change(func(w *wish) { w.paused = true }) }
+
+// Resume goes on sending.
+func (s *Stream) Resume() { s.change(func(w *wish) { w.paused = false }) }
+
+func (s *Stream) change(how func(*wish)) {
+	for {
+		old := s.wishes.Load()
+		w := wish{rate: s.plan.config.Rate}
+		if old != nil {
+			w = *old
+		}
+		if how(&w); s.wishes.CompareAndSwap(old, &w) {
+			return
+		}
+	}
+}
 
 // Prepare divides the QPs over the ports. Run does it where it was not done before; to do it earlier is to know before
 // anything is sent that there is memory enough.

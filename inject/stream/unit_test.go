@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -176,7 +177,7 @@ func TestSlots(t *testing.T) {
 
 // Bursts are due when the rate says, whatever happens between; what was missed is made up for, but not without end.
 func TestPacer(t *testing.T) {
-	p := newPacer(Rate{Packets: 1e6}, 5000)
+	p := newPacer(Rate{Packets: 1e6}, 1, 5000, new(atomic.Pointer[wish]))
 	for i := range int64(100) {
 		at := 5000 + i*10_000
 		if d, ok := p.ready(at - 1); i > 0 && (ok || d < 1 || d > 2) {
@@ -199,15 +200,15 @@ func TestPacer(t *testing.T) {
 	if sent < 10_000 || sent > 10_010 { // 10 ms at a million a second
 		t.Errorf("%d packets were made up for", sent)
 	}
-	bits := newPacer(Rate{Bits: 8e9}, 0)
+	bits := newPacer(Rate{Bits: 8e9}, 1, 0, new(atomic.Pointer[wish]))
 	bits.spend(64, 1000)
 	if d, ok := bits.ready(0); ok || d < time.Microsecond || d > time.Microsecond+1 {
 		t.Errorf("1000 bytes at 8 Gbit/s take %v", d)
 	}
-	if n := newPacer(Rate{Packets: 100}, 0).burst(100, 64); n != 1 {
+	if n := newPacer(Rate{Packets: 100}, 1, 0, new(atomic.Pointer[wish])).burst(100, 64); n != 1 {
 		t.Errorf("bursts of %d at 100 packets a second", n)
 	}
-	if n := newPacer(Rate{Bits: 100e9}, 0).burst(1000, 64); n != 64 {
+	if n := newPacer(Rate{Bits: 100e9}, 1, 0, new(atomic.Pointer[wish])).burst(1000, 64); n != 64 {
 		t.Errorf("bursts of %d at 100 Gbit/s", n)
 	}
 }
@@ -336,5 +337,39 @@ func TestPacketsAreALimit(t *testing.T) {
 	_, frames, r := written(t, c)
 	if len(frames) != 101 || r.Packets != 101 || r.Asked != r.Messages+r.Cut+r.NotSent {
 		t.Errorf("%d frames, %+v", len(frames), r)
+	}
+}
+
+func TestARateIsChangedAndAPauseKeptWhileAStreamRuns(t *testing.T) {
+	s := &Stream{plan: &plan{config: Config{Rate: Rate{Packets: 1e6}}}}
+	p := newPacer(s.plan.config.Rate, 0.5, 0, &s.wishes) // one of two senders: a packet each 2 µs
+	p.spend(1, 0)
+	if d, ok := p.ready(0); ok || d != 2*time.Microsecond || p.renew(0) {
+		t.Errorf("due in %v, %v", d, ok)
+	}
+	s.Pause()
+	if !p.renew(1000) || p.renew(1000) {
+		t.Error("a pause is taken over once")
+	}
+	if _, ok := p.ready(1e9); ok {
+		t.Error("it sends while it pauses")
+	}
+	if err := s.SetRate(Rate{Packets: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if p.renew(1e9); !p.paused {
+		t.Error("another rate ends a pause")
+	}
+	s.Resume()
+	p.renew(2e9)
+	if _, ok := p.ready(2e9); !ok {
+		t.Error("it does not go on")
+	}
+	p.spend(1, 0)
+	if d, ok := p.ready(2e9); ok || d != 20*time.Millisecond {
+		t.Errorf("at the new rate the next is due in %v", d)
+	}
+	if s.SetRate(Rate{Packets: 1, Bits: 1}) == nil {
+		t.Error("two rates at once are taken")
 	}
 }
