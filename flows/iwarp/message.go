@@ -104,6 +104,7 @@ type untagged struct {
 type tagged struct {
 	open   bool
 	unsure bool
+	late   bool // its beginning may be missing
 	Message
 }
 
@@ -188,10 +189,7 @@ func (s *stream) continues(g *tagged, f *FPDU, h dissect.DDP) {
 		g.Message = Message{
 			Op: opOf[h.Opcode()], Opcode: h.Opcode(), Direction: s.d, STag: h.STag(), Offset: h.TO(), First: f.First, Begun: f.Began,
 		}
-		if g.unsure {
-			g.Status = Incomplete // its beginning may be missing
-		}
-		g.open = true
+		g.open, g.late = true, g.unsure
 	case h.STag() == g.STag && h.TO() == want:
 	case g.unsure && (h.STag() != g.STag || h.TO() < want): // another message
 		g.Status = Incomplete
@@ -222,6 +220,9 @@ func (s *stream) writes(f *FPDU, h dissect.DDP) {
 	s.continues(g, f, h)
 	if h.Last() {
 		g.open = false
+		if g.late {
+			g.Status = Incomplete
+		}
 		s.settle(&g.Message, f)
 	}
 }
@@ -237,12 +238,12 @@ func (s *stream) answers(f *FPDU, h dissect.DDP) {
 	g.open = false
 	o := &s.c.streams[1-s.d]
 	i := 0
-	for i < len(o.reads) && (o.reads[i].Op != Read || !answersRead(&o.reads[i].Message, &g.Message)) {
+	for i < len(o.reads) && (o.reads[i].Op != Read || !g.answers(&o.reads[i].Message)) {
 		i++
 	}
 	switch {
 	case i == len(o.reads):
-		if g.Status != Incomplete && s.c.Request.Seen && !s.c.missing() {
+		if g.Status != Incomplete && !g.late && s.c.Request.Seen && !s.c.missing() {
 			s.c.event(Event{Rule: ReadResponse, Direction: s.d, Frame: f.Frame, Time: f.Time, Args: [3]uint64{uint64(g.STag), g.Offset, g.Length}})
 		}
 		return
@@ -251,7 +252,7 @@ func (s *stream) answers(f *FPDU, h dissect.DDP) {
 	}
 	r := &o.reads[i].Message
 	r.Segments, r.Last, r.Answer, r.Done, r.Status = g.Segments, f.Frame, f.Frame, f.Time, Done
-	if g.Status == Incomplete {
+	if g.Status == Incomplete || g.Length != r.Length {
 		r.Status = Incomplete
 	}
 	s.c.emit(o.d, r)
@@ -260,12 +261,15 @@ func (s *stream) answers(f *FPDU, h dissect.DDP) {
 
 func (c *conn) missing() bool { return c.streams[0].missing() || c.streams[1].missing() }
 
-// answersRead reports whether a response goes where the request asked it to go.
-func answersRead(r, g *Message) bool {
-	if g.Status == Incomplete {
-		return g.STag == r.SinkSTag && g.Offset >= r.SinkOffset && g.Offset <= r.SinkOffset+r.Length
+// answers reports whether a response goes where the request asked it to go.
+func (g *tagged) answers(r *Message) bool {
+	if g.STag != r.SinkSTag {
+		return false
 	}
-	return g.STag == r.SinkSTag && g.Offset == r.SinkOffset && g.Length == r.Length
+	if g.Status == Incomplete || g.late {
+		return g.Offset >= r.SinkOffset && g.Offset+g.Length <= r.SinkOffset+r.Length
+	}
+	return g.Offset == r.SinkOffset && g.Length == r.Length
 }
 
 func (s *stream) answered(i int) {
