@@ -33,6 +33,7 @@ type ring struct {
 	inMem []*segment // oldest first
 	idle  []*held    // whose memory can be used again when they are not read
 	spool *spool
+	fresh chan []byte // memory that is there already: see prepare
 }
 
 func newRing(o *Options) (*ring, error) {
@@ -49,7 +50,23 @@ func newRing(o *Options) (*ring, error) {
 		r.spool = newSpool(file, o.SpoolBytes, r.room, int(r.most/int64(r.room)))
 	}
 	r.segments.Store(new([]*segment))
+	r.fresh = make(chan []byte, r.most/int64(r.room))
+	go r.prepare(cap(r.fresh))
 	return r, nil
+}
+
+// prepare makes the memory of all segments, and touches each page of it: the first
+// touch can cost more than all else that is done to a packet, and the goroutine that
+// captures is not the one to pay for it.
+func (r *ring) prepare(n int) {
+	page := os.Getpagesize()
+	for range n {
+		b := make([]byte, r.room)
+		for i := 0; i < len(b); i += page {
+			b[i] = 1
+		}
+		r.fresh <- b
+	}
 }
 
 // held is the bytes of a segment's packets.
@@ -178,6 +195,13 @@ func (r *ring) memory(size int) []byte {
 				return h.memory
 			}
 			break // of an uncommon size
+		}
+	}
+	if size == r.room {
+		select {
+		case b := <-r.fresh:
+			return b
+		default:
 		}
 	}
 	return make([]byte, size)
