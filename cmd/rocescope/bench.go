@@ -70,6 +70,7 @@ trip, as in perftest.`,
 		},
 	}
 	o.add(cmd, "the `interface` to send through (default: the one that the kernel takes)")
+	o.screen.add(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&o.size, "size", "s", "", "message `size` (default 64K, on UD the MTU; with --lat 2)")
 	f.IntVarP(&o.qps, "qps", "q", 1, "how `many` queue pairs")
@@ -121,7 +122,15 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 		fmt.Fprintf(a.stderr, "%s to %v from %s\n", o.describe(), o.to, where(h))
 	}
 	out := newBenchPrinter(a, o, h)
-	var failed error
+	if o.screen.on {
+		return a.benchOnScreen(ctx, o, h, out)
+	}
+	failed := a.measure(ctx, o, h, out.row)
+	return a.benched(o, h, out, failed)
+}
+
+// measure measures all sizes, and hands each result on.
+func (a *app) measure(ctx context.Context, o *benchOptions, h *peer.Host, row func(*load.Result)) error {
 	for _, size := range o.sizes() {
 		plan := o.plan
 		plan.Size = size
@@ -130,13 +139,17 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 			Local: connect.Parameters{MTU: o.pathMTU(), AckTimeout: o.timeout, InitiatorDepth: uint8(o.outs), ResponderResources: uint8(o.outs)},
 		})
 		if result != nil {
-			out.row(result)
+			row(result)
 		}
 		if err != nil {
-			failed = o.peerFailed(err)
-			break
+			return o.peerFailed(err)
 		}
 	}
+	return nil
+}
+
+// benched ends the table, and gives what went wrong its exit code.
+func (a *app) benched(o *benchOptions, h *peer.Host, out *benchPrinter, failed error) error {
 	for _, told := range port.Trouble(h.Port()) {
 		fmt.Fprintln(a.stderr, "rocescope: "+told)
 	}

@@ -29,6 +29,7 @@ type benchOptions struct {
 	pingpong  bool
 	hand      []string
 	all       bool
+	screen    screenFlags
 	lat       bool
 	imm       bool
 	atomic    string

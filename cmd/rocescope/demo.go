@@ -15,14 +15,15 @@ import (
 )
 
 func newDemoCommand(a *app) *cobra.Command {
-	var list bool
+	var list, text bool
 	var save string
 	cmd := &cobra.Command{
 		Use:   "demo [NAME]",
-		Short: "Analyze a bundled capture with a real story",
-		Long: `Analyze one of the captures that are part of this program. Each was made between
-two machines with Linux soft-RoCE, and tells one story; what really happened was
-written down by those who made it happen, and lies beside it.`,
+		Short: "Look at a bundled capture with a real story",
+		Long: `Look at one of the captures that are part of this program: on a terminal by the screen
+(as with "rocescope tui"), else by what "rocescope analyze" says of it. Each was made
+between two machines with Linux soft-RoCE, and tells one story; what really happened
+was written down by those who made it happen, and lies beside it.`,
 		Example: `  rocescope demo                      a lost WRITE, the NAK, go-back-N, recovery
   rocescope demo --list               what there is
   rocescope demo rnr_wait
@@ -59,9 +60,10 @@ written down by those who made it happen, and lies beside it.`,
 				}
 				chosen = []samples.Sample{s}
 			}
-			return a.demonstrate(cmd.Context(), chosen[0])
+			return a.demonstrate(cmd.Context(), chosen[0], text)
 		},
 	}
+	cmd.Flags().BoolVar(&text, "text", false, "as text, on a terminal too")
 	cmd.Flags().BoolVar(&list, "list", false, "list the captures")
 	cmd.Flags().StringVar(&save, "save", "", "write the captures, or the one that is named, into a folder (`dir`)")
 	cmd.MarkFlagsMutuallyExclusive("list", "save")
@@ -91,8 +93,8 @@ func (a *app) listSamples() error {
 	return a.printTable(&t)
 }
 
-// demonstrate tells a capture's story and analyzes it.
-func (a *app) demonstrate(ctx context.Context, s samples.Sample) error {
+// demonstrate tells a capture's story and analyzes it, or shows it on the screen.
+func (a *app) demonstrate(ctx context.Context, s samples.Sample, text bool) error {
 	dir, err := os.MkdirTemp("", "rocescope-demo-")
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
@@ -101,6 +103,9 @@ func (a *app) demonstrate(ctx context.Context, s samples.Sample) error {
 	file, err := writeSample(dir, s)
 	if err != nil {
 		return err
+	}
+	if a.stdout.isTerminal && !text && os.Getenv("TERM") != "dumb" {
+		return a.browse(ctx, newInput([]string{file}), &tuiOptions{title: "demo: " + s.Title})
 	}
 	style := a.styles()
 	fmt.Fprintf(a.stdout, "%s\n%s\n\n", style.bold(s.Title), wrap(s.Story, 80, ""))

@@ -23,6 +23,7 @@ var services = []dissect.Transport{dissect.RC, dissect.UC, dissect.UD}
 
 // injectOptions are the options of `rocescope inject`, named as in perftest where it has them.
 type injectOptions struct {
+	screen                screenFlags
 	iface, write, sim     string
 	via                   string
 	force, yes            bool
@@ -60,6 +61,7 @@ type injectOptions struct {
 func (o *injectOptions) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.SortFlags = false
+	o.screen.add(cmd)
 	f.StringVarP(&o.iface, "interface", "i", "", "the `interface` to send through")
 	f.StringVarP(&o.write, "write", "w", "", "write the frames to a pcapng `file` instead, - for standard output")
 	f.StringVar(&o.sim, "sim", "", "send to a simulated core that this `command` starts, over its standard input and output")

@@ -70,6 +70,9 @@ func (a *app) inject(ctx context.Context, o *injectOptions) error {
 	if o.sim == "" {
 		_ = dropPrivileges() // where that cannot be, the traffic is still wanted
 	}
+	if o.screen.on {
+		return i.runOnScreen(ctx)
+	}
 	if !o.quiet {
 		i.greet()
 	}

@@ -29,6 +29,7 @@ type serveOptions struct {
 	json, quiet    bool
 	misbehave      []string
 	metrics        string // address
+	screen         screenFlags
 	faults         faultOptions
 	seed           uint64
 	seeded         bool
@@ -83,6 +84,7 @@ as the client has them.`,
 	f.IntVar(&o.connections, "connections", 16000, "how `many` queue pairs there may be")
 	f.StringSliceVar(&o.misbehave, "misbehave", nil, "do wrong what the `name` says, as real devices were seen to; list lists the names")
 	o.faults.add(f)
+	o.screen.add(cmd)
 	f.Uint64Var(&o.seed, "seed", 1, "`number` that all that is random in faults comes from")
 	addMetricsFlag(f, &o.metrics)
 	f.BoolVar(&o.json, "json", false, "each event, and the counters of each second, as a line of JSON")
@@ -193,6 +195,11 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 	}
 	defer stop()
 	_ = dropPrivileges() // where that cannot be, to serve is still wanted
+	if o.screen.on {
+		err := a.serveOnScreen(ctx, o, h, p, happenings)
+		p.final(h, r)
+		return err
+	}
 	p.greet(h, at)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

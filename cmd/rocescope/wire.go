@@ -21,6 +21,7 @@ import (
 
 // wireOptions are the options of `rocescope wire`.
 type wireOptions struct {
+	screen     screenFlags
 	interfaces [2]string
 	faults     faultOptions
 	seed       uint64
@@ -63,6 +64,7 @@ the rules.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	o.faults.add(f)
+	o.screen.add(cmd)
 	f.Uint64Var(&o.seed, "seed", 1, "`number` that all that is random comes from")
 	f.StringVarP(&o.write, "write", "w", "", "write both directions to a pcapng `file`")
 	f.BoolVar(&o.force, "force", false, "overwrite the file if it is there")
@@ -115,6 +117,9 @@ func (a *app) wire(ctx context.Context, o *wireOptions) (err error) {
 	}
 	defer c.wire.Close()
 	_ = dropPrivileges() // where that cannot be, the cable is still wanted
+	if o.screen.on {
+		return c.runOnScreen(ctx)
+	}
 	c.greet()
 	return c.run(ctx)
 }
