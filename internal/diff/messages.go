@@ -155,11 +155,25 @@ func CompareStories(ctx context.Context, a, b *Story) (*Messages, error) {
 	for s, story := range sides {
 		conns[s] = nameConns(story)
 	}
+	streams, ops := numbers{}, numbers{}
+	type direction struct {
+		conn uint32
+		bToA bool
+	}
 	keys := func(s int, byOrder bool) map[messageKey]*Message {
-		out := make(map[messageKey]*Message, len(sides[s].Messages))
+		out, known := make(map[messageKey]*Message, len(sides[s].Messages)), map[direction]int32{}
 		for i := range sides[s].Messages {
 			x := &sides[s].Messages[i]
-			k := conns[s][x.Conn].message(x, byOrder)
+			d := direction{x.Conn, x.BToA}
+			stream, ok := known[d]
+			if !ok {
+				stream = streams.of(conns[s][x.Conn].stream(x.BToA, byOrder))
+				known[d] = stream
+			}
+			k := messageKey{stream: stream, psn: uint32(x.FirstPSN), op: ops.of(x.Op)}
+			if byOrder {
+				k.psn = x.Index
+			}
 			for out[k] != nil {
 				k.round++
 			}
@@ -189,11 +203,22 @@ func CompareStories(ctx context.Context, a, b *Story) (*Messages, error) {
 
 // messageKey is what makes a message one in both captures.
 type messageKey struct {
-	from, to string // by order: hosts only
-	conn     int    // by order: the how-manyth between these hosts
-	psn      uint32 // by order: its index
-	op       string
-	round    int
+	stream int32  // its requester and responder; by order: their hosts, and the how-manyth connection between them
+	psn    uint32 // by order: its index
+	op     int32
+	round  int32
+}
+
+// numbers gives names numbers, the same in both captures.
+type numbers map[string]int32
+
+func (n numbers) of(name string) int32 {
+	i, ok := n[name]
+	if !ok {
+		i = int32(len(n))
+		n[name] = i
+	}
+	return i
 }
 
 // connNames is what a connection is called, both ways.
@@ -228,16 +253,16 @@ func (n *connNames) ends(bToA bool) (from, to QP) {
 	return n.c.A, n.c.B
 }
 
-func (n *connNames) message(m *Message, byOrder bool) messageKey {
-	from, to := n.ends(m.BToA)
-	if byOrder {
-		k := messageKey{from: from.Addr, to: to.Addr, psn: m.Index, op: m.Op}
-		if n != nil {
-			k.conn = n.order
-		}
-		return k
+// stream names a direction of a connection.
+func (n *connNames) stream(bToA, byOrder bool) string {
+	from, to := n.ends(bToA)
+	switch {
+	case n == nil:
+		return ""
+	case byOrder:
+		return fmt.Sprint(from.Addr, " ", to.Addr, " ", n.order)
 	}
-	return messageKey{from: from.Addr, to: to.String(), psn: uint32(m.FirstPSN), op: m.Op}
+	return from.Addr + " " + to.String()
 }
 
 func (m *Messages) compare(ka, kb map[messageKey]*Message, conns [2]map[uint32]*connNames) {
