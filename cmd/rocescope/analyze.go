@@ -36,6 +36,7 @@ type analyzeOptions struct {
 	speed    linkSpeed
 	cnpDSCP  uint8
 	counters counterOptions
+	privacy  privacyOptions
 	html     string
 	events   string
 }
@@ -80,6 +81,9 @@ one whose reading is interrupted by Ctrl-C.`,
   rocescope analyze trace.pcapng --counters before.txt,after.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.shadowQP != 0 {
+				if o.privacy.mask() != nil {
+					return errUsage("--shadow-responder shows what was answered, which --privacy hides: choose one")
+				}
 				return a.shadowResponder(append(o.read, args...), uint32(o.shadowQP), o.json)
 			}
 			in, err := o.live.input(cmd, append(o.read, args...), &o.count)
@@ -109,6 +113,7 @@ one whose reading is interrupted by Ctrl-C.`,
 	f.IntVar(&o.workers, "workers", 1, "goroutines that share the work on a file: less time where cores share a cache, more processor time everywhere")
 	f.BoolVar(&o.noICRC, "no-icrc", false, "do not check invariant CRCs: faster, but damaged packets pass for good ones")
 	f.Uint64VarP(&o.count, "count", "c", 0, "stop after reading `n` packets")
+	o.privacy.add(f)
 	f.UintVar(&o.top, "top", defaultTop, "show at most `n` connections and findings in the text; 0 is all")
 	f.StringSliceVar(&o.counters.readings, "counters", nil, "compare a NIC's counters with the capture: two `files` or folders, before,after")
 	f.StringSliceVar(&o.counters.host, "counters-host", nil, "whose counters they are, where they do not tell: the NIC's `address`, or several")
@@ -175,7 +180,15 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 	if o.messages && (join != nil || len(qps) > 0) {
 		return errUsage("--messages lists work requests, --qp and --counters are about queue pairs: choose one; -Y selects messages")
 	}
-	eo := engine.Options{Workers: o.workers, CheckICRC: !o.noICRC, Track: true, MaxFrames: o.count, MayBlock: in.stream}
+	mask := o.privacy.mask()
+	switch {
+	case mask == nil:
+	case join != nil:
+		return errUsage("--counters are those of a host that is named, which --privacy hides: choose one")
+	case o.html != "" && !in.twice():
+		return errUsage("--html with --privacy reads the capture twice: save it to a file first")
+	}
+	eo := engine.Options{Privacy: mask, Workers: o.workers, CheckICRC: !o.noICRC, Track: true, MaxFrames: o.count, MayBlock: in.stream}
 	eo.Tracker.Series = o.series
 	eo.Tracker.Shadow, eo.Tracker.LinkSpeed, eo.Tracker.ExpectCNPDSCP = o.shadow, uint64(o.speed), o.cnpDSCP
 	var chosen *selection
@@ -240,7 +253,9 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 	if chosen != nil {
 		snapshot = chosen.of(snapshot)
 	}
-	d := report.NewDocument(snapshot, captureOf(in, o, &got, err))
+	about := captureOf(in, o, &got, err)
+	about.Filter = maskedFilter(mask, o.filter)
+	d := report.NewDocument(snapshot, about)
 	var unmet []error // what was asked for and cannot be had
 	if join != nil {
 		unmet = append(unmet, join.join(d, &got))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rocescope/rocescope/captures"
 	"github.com/rocescope/rocescope/internal/engine"
+	"github.com/rocescope/rocescope/internal/privacy"
 	"github.com/rocescope/rocescope/internal/report"
 	"github.com/rocescope/rocescope/internal/report/html"
 	"github.com/rocescope/rocescope/internal/version"
@@ -119,7 +120,7 @@ func (m *pageMaker) write(ctx context.Context, a *app, o engine.Options, got *en
 	} else {
 		src.Close()
 	}
-	page := &html.Analysis{Document: d, Snapshot: got.Snapshot, Collector: c, Version: version.Get().Version, Origin: origins(got.Interfaces)}
+	page := &html.Analysis{Document: d, Snapshot: got.Snapshot, Collector: c, Version: version.Get().Version, Origin: origins(got.Interfaces, o.Privacy)}
 	file := m.page
 	m.page = nil
 	if err := file.write(page.Write); err != nil {
@@ -138,11 +139,11 @@ func (m *pageMaker) open(ctx context.Context) (captures.Source, error) {
 	return m.spool.reopen()
 }
 
-func origins(list []captures.Interface) []html.Origin {
+func origins(list []captures.Interface, mask *privacy.Mask) []html.Origin {
 	var out []html.Origin
 	seen := map[html.Origin]bool{}
 	for _, i := range list {
-		o := html.Origin{Name: i.Name, Description: i.Description, Filter: i.Filter, Program: i.Application, System: i.OS, Clock: i.Resolution}
+		o := html.Origin{Name: i.Name, Description: maskedText(mask, i.Description), Filter: maskedFilter(mask, i.Filter), Program: i.Application, System: i.OS, Clock: i.Resolution}
 		if i.SnapLen > 0 && i.SnapLen < 65535 {
 			o.Description += fmt.Sprintf(" (at most %d bytes of each packet)", i.SnapLen)
 		}

@@ -14,19 +14,25 @@ import (
 	"github.com/rocescope/rocescope/flows"
 	"github.com/rocescope/rocescope/internal/annotate"
 	"github.com/rocescope/rocescope/internal/engine"
+	"github.com/rocescope/rocescope/internal/privacy"
 	"github.com/rocescope/rocescope/internal/report"
 	"github.com/rocescope/rocescope/internal/version"
 )
 
 func newAnnotateCommand(a *app) *cobra.Command {
 	var force bool
+	var hide privacyOptions
 	cmd := &cobra.Command{
 		Use:   "annotate IN OUT",
 		Short: "Write a capture anew with each finding as a packet comment, for Wireshark",
 		Long: `Write a capture anew as pcapng: each finding is a comment on the frame that proves it, and
 the first packet of each stream says which queue pairs talk there. Wireshark and tshark show
 comments as frame.comment; packets, their times, interfaces and the rest of the file stay
-as they are, byte for byte. A pcap file becomes a pcapng file.`,
+as they are, byte for byte. A pcap file becomes a pcapng file.
+
+With --privacy, the copy has masked addresses and keys, zeros for payload, ICRCs and
+checksums that fit them where the original's did, and nothing else of the capture: it may be given to
+others.`,
 		Example: `  rocescope annotate trace.pcapng marked.pcapng
   tshark -r marked.pcapng -Y frame.comment -T fields -e frame.number -e frame.comment
   wireshark -Y 'frame.comment contains "psn_gap"' marked.pcapng`,
@@ -35,18 +41,19 @@ as they are, byte for byte. A pcap file becomes a pcapng file.`,
 			if len(args) != 2 {
 				return errUsage("annotate reads one capture and writes another: rocescope annotate IN OUT")
 			}
-			return runAnnotate(cmd.Context(), a, args[0], args[1], force)
+			return runAnnotate(cmd.Context(), a, args[0], args[1], force, hide.mask())
 		},
 	}
+	hide.add(cmd.Flags())
 	cmd.Flags().BoolVar(&force, "force", false, "overwrite OUT if it is there")
 	return cmd
 }
 
-func runAnnotate(ctx context.Context, a *app, in, out string, force bool) error {
+func runAnnotate(ctx context.Context, a *app, in, out string, force bool, mask *privacy.Mask) error {
 	if in == "-" {
 		return errUsage("annotate reads its capture twice: save standard input to a file first")
 	}
-	notes, snapshot, damage, err := note(ctx, a, in)
+	notes, snapshot, damage, err := note(ctx, a, in, mask)
 	if err != nil {
 		return err
 	}
@@ -56,7 +63,12 @@ func runAnnotate(ctx context.Context, a *app, in, out string, force bool) error 
 		return err
 	}
 	buffer := bufio.NewWriterSize(file, 1<<20)
-	n, err := copyAnnotated(buffer, in, comments)
+	var n int
+	if mask != nil {
+		n, err = copyMasked(ctx, buffer, in, comments, mask)
+	} else {
+		n, err = copyAnnotated(buffer, in, comments)
+	}
 	if damage != nil && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, captures.ErrTruncated)) {
 		err = nil // that was said, and all whole packets are there
 	}
@@ -71,7 +83,7 @@ func runAnnotate(ctx context.Context, a *app, in, out string, force bool) error 
 }
 
 // note reads the capture and finds what to write on its packets. damage is what cuts the capture off.
-func note(ctx context.Context, a *app, path string) (*annotate.Notes, *flows.Snapshot, error, error) {
+func note(ctx context.Context, a *app, path string, mask *privacy.Mask) (*annotate.Notes, *flows.Snapshot, error, error) {
 	in := newInput([]string{path})
 	if in.stream {
 		return nil, nil, nil, errUsage("annotate reads its capture twice, so that only files will do: save %s first", path)
@@ -81,7 +93,7 @@ func note(ctx context.Context, a *app, path string) (*annotate.Notes, *flows.Sna
 		return nil, nil, nil, err
 	}
 	notes := &annotate.Notes{}
-	eo := engine.Options{CheckICRC: true, Track: true, Sinks: []engine.Sink{notes}}
+	eo := engine.Options{Privacy: mask, CheckICRC: true, Track: true, Sinks: []engine.Sink{notes}}
 	notes.Listen(&eo.Tracker.Sink)
 	p := engine.New(eo)
 	stop := a.startProgress(p.Progress)
@@ -140,4 +152,15 @@ func copyAnnotated(to io.Writer, in string, c *annotate.Comments) (int, error) {
 	}
 	defer src.Close()
 	return annotate.CopyFrames(to, src, "rocescope "+version.Get().Version, c)
+}
+
+// copyMasked writes the capture's frames, masked, with their comments.
+func copyMasked(ctx context.Context, to io.Writer, in string, c *annotate.Comments, mask *privacy.Mask) (int, error) {
+	src, err := captures.Open(in)
+	if err != nil {
+		return 0, err
+	}
+	w := annotate.NewFrameWriter(to, "rocescope "+version.Get().Version, c)
+	_, err = engine.New(engine.Options{Privacy: mask, Sinks: []engine.Sink{w}}).Run(ctx, src)
+	return w.Comments, errors.Join(err, w.Flush())
 }

@@ -24,6 +24,7 @@ type exportOptions struct {
 	to      string
 	details int
 	noICRC  bool
+	privacy privacyOptions
 	count   uint64 // -c
 	columns bool
 	ddl     bool
@@ -82,6 +83,7 @@ lost or doubled.`,
 	o.add(f)
 	f.BoolVar(&o.force, "force", false, "overwrite files that are there")
 	f.IntVar(&o.details, "details", 0, "how `many` connections have a series: those that were seen first (0 is 256, as in analyze --series)")
+	o.privacy.add(f)
 	f.BoolVar(&o.noICRC, "no-icrc", false, "do not check invariant CRCs: faster, but damaged packets pass for good ones")
 	f.Uint64VarP(&o.count, "count", "c", 0, "stop after reading `n` packets")
 	f.BoolVar(&o.drain, "drain", false, "read nothing: send what is left in the spill files")
@@ -162,7 +164,7 @@ func (a *app) export(ctx context.Context, o *exportOptions, in *input, dest stri
 		return errors.Join(errUsage("%w", err), src.Close(), w.Close())
 	}
 	eo := engine.Options{
-		CheckICRC: !o.noICRC, Track: true, MaxFrames: o.count, MayBlock: in.stream,
+		Privacy: o.privacy.mask(), CheckICRC: !o.noICRC, Track: true, MaxFrames: o.count, MayBlock: in.stream,
 		Sinks: []engine.Sink{engine.SinkFunc(func(b *engine.Batch) error { return rows.Batch(&b.Batch) })},
 	}
 	eo.Tracker.Sink, eo.Tracker.MaxDetails = rows.Sink(), o.details

@@ -24,6 +24,7 @@ type showOptions struct {
 	count   uint64   // -c
 	time    string   // -t
 	noICRC  bool
+	privacy privacyOptions
 	noFlow  bool
 }
 
@@ -86,6 +87,7 @@ of a capture: with one of them in -e or -Y the file is read twice.`,
 	f.BoolVarP(&o.hex, "hex", "x", false, "the bytes of each packet")
 	f.Uint64VarP(&o.count, "count", "c", 0, "stop after reading `n` packets")
 	f.StringVarP(&o.time, "time", "t", "r", "`kind` of times: r relative, d since the packet before, e epoch, a and ad local, u and ud UTC")
+	o.privacy.add(f)
 	f.BoolVar(&o.noICRC, "no-icrc", false, "do not check the invariant CRC")
 	f.BoolVar(&o.noFlow, "no-flow", false, "look at each packet alone: faster, but nothing is known of losses and resends")
 	f.BoolVarP(&ignored, "no-names", "n", false, "names are never resolved; for tshark's users")
@@ -119,7 +121,7 @@ func runShow(ctx context.Context, a *app, in *input, o *showOptions) error {
 	if err != nil {
 		return err
 	}
-	eo := engine.Options{MaxFrames: o.count, MayBlock: in.stream}
+	eo := engine.Options{Privacy: o.privacy.mask(), MaxFrames: o.count, MayBlock: in.stream}
 	if o.filter != "" {
 		selected, needed, err := compileFilter(o.filter)
 		if err != nil {

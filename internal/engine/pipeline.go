@@ -9,6 +9,7 @@ import (
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
 	"github.com/rocescope/rocescope/internal/filter"
+	"github.com/rocescope/rocescope/internal/privacy"
 )
 
 // Options say what a Pipeline does. The zero value decodes on one goroutine,
@@ -41,6 +42,9 @@ type Options struct {
 	// what the whole capture says. Reopen gives the same source once more.
 	Outcomes bool
 	Reopen   func() (captures.Source, error)
+	// Privacy masks who talked in all that leaves the pipeline: the packets and frames that sinks get, what the tracker
+	// tells its sink, snapshots. The tracker itself and the filter see the originals. nil masks nothing.
+	Privacy *privacy.Mask
 }
 
 // Result is what Run did, also when it ended early.
@@ -158,7 +162,7 @@ func (p *Pipeline) pass(ctx context.Context, src captures.Source, o Options, end
 	r.stop()
 	if r.tracker != nil {
 		r.tracker.Finish()
-		r.Snapshot = r.tracker.Snapshot()
+		r.Snapshot = r.look()
 		p.snapshot.Store(r.Snapshot)
 	}
 	return r.Result, errors.Join(append(r.damage, err)...)

@@ -35,6 +35,9 @@ func newRun(p *Pipeline, o Options, end *ending, src captures.Source) *run {
 		r.in.reader = newReader(src)
 	}
 	if o.Track {
+		if o.Privacy != nil {
+			o.Tracker.Sink = o.Privacy.Sink(o.Tracker.Sink)
+		}
 		r.tracker = flows.New(o.Tracker)
 	}
 	r.in.idle = r.publish
@@ -63,8 +66,17 @@ func (r *run) alone(ctx context.Context) error {
 
 func (r *run) publish() {
 	if r.tracker != nil {
-		r.p.snapshot.Store(r.tracker.Snapshot())
+		r.p.snapshot.Store(r.look())
 	}
+}
+
+// look is a snapshot as it may leave.
+func (r *run) look() *flows.Snapshot {
+	s := r.tracker.Snapshot()
+	if r.o.Privacy != nil {
+		s = r.o.Privacy.Snapshot(s)
+	}
+	return s
 }
 
 // deliver runs stage 2 and the sinks on a part, and says whether that was the last one.
@@ -143,12 +155,25 @@ func (r *run) trackAndDeliver() error {
 			r.Matched++
 		}
 	}
+	if r.o.Privacy != nil {
+		r.mask()
+	}
 	for _, s := range r.o.Sinks {
 		if r.sinkErr = s.Batch(b); r.sinkErr != nil {
 			return r.sinkErr
 		}
 	}
 	return nil
+}
+
+// mask puts masked frames in the place of the batch's.
+func (r *run) mask() {
+	b := &r.batch
+	r.o.Privacy.Reset()
+	for i := range b.Packets {
+		b.Data[i] = r.o.Privacy.Frame(&b.Packets[i], b.Data[i])
+		b.Frames[i].Data = b.Data[i]
+	}
 }
 
 func (r *run) sawLink(l dissect.LinkType) {

@@ -35,7 +35,8 @@ var directions = []struct {
 	{"internal/xsk", nil},
 	{"captures", []string{"dissect", "internal/xsk"}},
 	{"captures/samples", []string{"dissect", "internal/xsk"}},
-	{"internal/engine", []string{"captures", "dissect", "flows", "internal/filter"}},
+	{"internal/privacy", []string{"dissect", "flows", "flows/iwarp"}},
+	{"internal/engine", []string{"captures", "dissect", "flows", "internal/filter", "internal/privacy"}},
 	{"inject/*", []string{"inject/*", "dissect", "flows", "captures", "internal/xsk", "internal/filter", "internal/engine", "internal/config"}},
 	{"internal/sink", []string{"flows", "dissect"}},
 	{"internal/sink/*", []string{"internal/sink", "flows", "dissect"}},
@@ -59,7 +60,9 @@ var directions = []struct {
 	{"lab/agent", []string{"lab/control"}},
 	{"lab/play", []string{"inject/*", "dissect"}},
 	{"lab/interop", []string{"lab", "lab/play", "inject/*", "dissect", "flows", "captures", "internal/engine"}},
-	{"lab/cmd/lab", []string{"lab", "lab/interop"}},
+	{"lab/conformance", []string{"lab", "inject/*"}},
+	{"lab/inline", []string{"lab", "flows", "dissect", "captures", "internal/engine"}},
+	{"lab/cmd/lab", []string{"lab", "lab/interop", "lab/conformance", "lab/inline"}},
 
 	{"internal/testkit", []string{"dissect", "captures", "captures/samples"}}, // imported by tests only
 	{"internal/testkit/cmd/*", nil},
@@ -68,6 +71,7 @@ var directions = []struct {
 	{"internal/bench", []string{"internal/bench/page", "internal/bench/traffic", "dissect", "captures", "flows"}},
 	{"internal/bench/traffic", []string{"dissect"}},
 	{"internal/bench/page", nil},
+	{"internal/bench/screen", []string{"internal/bench/page", "internal/bench/traffic", "captures", "internal/engine", "internal/filter", "internal/index"}},
 	{"internal/bench/rnic", []string{"internal/bench/page", "dissect", "inject/port", "inject/rnic"}},
 	{"internal/bench/wire", []string{"internal/bench/page", "dissect", "captures", "flows", "internal/engine", "internal/xsk", "inject/fault", "inject/port", "inject/stream", "inject/wire"}},
 }
