@@ -92,7 +92,7 @@ func key(list []Package, agent []byte) string {
 	for _, p := range list {
 		fmt.Fprintln(h, p.File)
 	}
-	fmt.Fprintln(h, recipe, programs, applets, loadAtRun, kernelModules)
+	fmt.Fprintln(h, recipe, programs, applets, loadAtRun, trees, left, kernelModules)
 	h.Write(agent)
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }

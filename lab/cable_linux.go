@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 
 	"github.com/vishvananda/netlink"
@@ -16,13 +17,35 @@ const (
 	TapName   = "tap0"
 )
 
+// Seat is where a guest sits.
+type Seat struct {
+	N    int  // 0 or 1: in the names of its interfaces and in its addresses
+	Bare bool // the host's end has no addresses: it is for forwarding
+}
+
+// Interface is the host's end of the seat's cable.
+func (s Seat) Interface() string { return fmt.Sprint("host", s.N) }
+
+// Tap is the other end, of which captures are made.
+func (s Seat) Tap() string { return fmt.Sprint("tap", s.N) }
+
+// Side has the guest's addresses.
+func (s Seat) Side() Side {
+	if s.N == 0 {
+		return Peer
+	}
+	return Side{netip.MustParsePrefix(fmt.Sprintf("10.77.0.%d/24", 2+s.N)), netip.MustParsePrefix(fmt.Sprintf("fd77::%d/64", 2+s.N))}
+}
+
+func (s Seat) mac() string { return fmt.Sprintf("02:00:0a:4d:00:%02x", 2+s.N) }
+
 // Cable is what is between Interface and the guest: a veth pair, a bridge and the tap.
 type Cable struct {
 	MAC [6]byte // of Interface
 }
 
-func newCable() (*Cable, error) {
-	const bridge, far = "bridge0", "wire0"
+func newCable(seat Seat) (*Cable, error) {
+	bridge, far, host, tap := fmt.Sprint("bridge", seat.N), fmt.Sprint("wire", seat.N), seat.Interface(), seat.Tap()
 	named := func(name string) netlink.LinkAttrs {
 		a := netlink.NewLinkAttrs()
 		a.Name, a.MTU = name, MTU
@@ -31,15 +54,15 @@ func newCable() (*Cable, error) {
 	snooping := false
 	for _, link := range []netlink.Link{
 		&netlink.Bridge{LinkAttrs: named(bridge), MulticastSnooping: &snooping},
-		&netlink.Veth{LinkAttrs: named(Interface), PeerName: far, PeerMTU: MTU},
-		&netlink.Tuntap{LinkAttrs: named(TapName), Mode: netlink.TUNTAP_MODE_TAP, Flags: netlink.TUNTAP_NO_PI | netlink.TUNTAP_VNET_HDR},
+		&netlink.Veth{LinkAttrs: named(host), PeerName: far, PeerMTU: MTU},
+		&netlink.Tuntap{LinkAttrs: named(tap), Mode: netlink.TUNTAP_MODE_TAP, Flags: netlink.TUNTAP_NO_PI | netlink.TUNTAP_VNET_HDR},
 	} {
 		if err := netlink.LinkAdd(link); err != nil {
 			return nil, fmt.Errorf("making the laboratory's %s: %w (a tap needs /dev/net/tun)", link.Attrs().Name, err)
 		}
 	}
-	for _, name := range []string{bridge, far, TapName, Interface} {
-		set(name, "disable_ipv6", name != Interface)
+	for _, name := range []string{bridge, far, tap, host} {
+		set(name, "disable_ipv6", name != host || seat.Bare)
 		for _, noise := range []string{"accept_dad", "router_solicitations", "mldv1_unsolicited_report_interval"} {
 			set(name, noise, false)
 		}
@@ -49,18 +72,21 @@ func newCable() (*Cable, error) {
 		return nil, err
 	}
 	var cable Cable
-	for _, name := range []string{bridge, far, TapName, Interface} {
+	for _, name := range []string{bridge, far, tap, host} {
 		link, err := netlink.LinkByName(name)
 		if err != nil {
 			return nil, err
 		}
 		switch name {
-		case far, TapName:
+		case far, tap:
 			if err := netlink.LinkSetMaster(link, &netlink.Bridge{LinkAttrs: named(bridge)}); err != nil {
 				return nil, fmt.Errorf("putting %s on the laboratory's bridge: %w", name, err)
 			}
-		case Interface:
+		case host:
 			copy(cable.MAC[:], link.Attrs().HardwareAddr)
+			if seat.Bare {
+				break
+			}
 			if err := addAddresses(link); err != nil {
 				return nil, err
 			}

@@ -40,10 +40,7 @@ const (
 	GIDIPv6 = "2"
 )
 
-// peerMAC is the guest's hardware address.
-const peerMAC = "02:00:0a:4d:00:02"
-
-// PeerMAC is the same as a number.
+// PeerMAC is the hardware address of the guest at the first seat.
 var PeerMAC = [6]byte{0x02, 0x00, 0x0a, 0x4d, 0x00, 0x02}
 
 // memory of the guest, in MiB: its file system, and queues and buffers of any program in the table.
@@ -61,23 +58,26 @@ type Guest struct {
 }
 
 // Boot starts the guest and waits until its agent is there. The caller is in the namespace that Enter makes.
-func Boot(image *Image) (*Guest, error) {
+func Boot(image *Image) (*Guest, error) { return BootAt(image, Seat{}) }
+
+// BootAt starts a guest at one of the seats.
+func BootAt(image *Image, seat Seat) (*Guest, error) {
 	folder, err := os.MkdirTemp(image.Scratch(), "guest-")
 	if err != nil {
 		return nil, err
 	}
 	g := &Guest{folder: folder, gone: make(chan struct{})}
-	if err := g.boot(image); err != nil {
+	if err := g.boot(image, seat); err != nil {
 		g.Close()
 		return nil, err
 	}
 	return g, nil
 }
 
-func (g *Guest) boot(image *Image) error {
+func (g *Guest) boot(image *Image, seat Seat) error {
 	began := time.Now()
 	var err error
-	if g.Cable, err = newCable(); err != nil {
+	if g.Cable, err = newCable(seat); err != nil {
 		return err
 	}
 	socket := filepath.Join(g.folder, "agent")
@@ -89,9 +89,9 @@ func (g *Guest) boot(image *Image) error {
 	g.qemu = exec.Command("qemu-system-x86_64",
 		"-machine", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", fmt.Sprint(memory),
 		"-nodefaults", "-display", "none", "-no-reboot", "-serial", "file:"+g.console(),
-		"-kernel", image.kernelFile(), "-initrd", image.initrdFile(), "-append", kernelLine(),
-		"-netdev", "tap,id=n,ifname="+TapName+",script=no,downscript=no",
-		"-device", "virtio-net-pci,netdev=n,mac="+peerMAC+",romfile=,host_mtu=9000,csum=off,gso=off,guest_csum=off,"+
+		"-kernel", image.kernelFile(), "-initrd", image.initrdFile(), "-append", kernelLine(seat.Side()),
+		"-netdev", "tap,id=n,ifname="+seat.Tap()+",script=no,downscript=no",
+		"-device", "virtio-net-pci,netdev=n,mac="+seat.mac()+",romfile=,host_mtu=9000,csum=off,gso=off,guest_csum=off,"+
 			"guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off",
 		"-device", "virtio-serial-pci", "-chardev", "socket,id=c,path="+socket, "-device", "virtserialport,chardev=c,name="+control.Port)
 	var said bytes.Buffer
@@ -145,10 +145,10 @@ func (g *Guest) accept(l net.Listener) (net.Conn, error) {
 	return l.Accept()
 }
 
-func kernelLine() string {
+func kernelLine(side Side) string {
 	return strings.Join([]string{
 		"console=ttyS0", "quiet", "panic=-1", "mitigations=off", "nokaslr", "tsc=reliable", "random.trust_cpu=on", "rdinit=/init",
-		"net.ifnames=0", fmt.Sprint("lab.mtu=", MTU), fmt.Sprint("lab.ip4=", Peer.IP4), fmt.Sprint("lab.ip6=", Peer.IP6),
+		"net.ifnames=0", fmt.Sprint("lab.mtu=", MTU), fmt.Sprint("lab.ip4=", side.IP4), fmt.Sprint("lab.ip6=", side.IP6),
 	}, " ")
 }
 

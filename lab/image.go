@@ -3,6 +3,7 @@ package lab
 import (
 	"debug/elf"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -15,7 +16,7 @@ var programs = []string{
 	"ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat", "ib_send_bw", "ib_send_lat", "ib_atomic_bw", "ib_atomic_lat",
 	"ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong", "ibv_devinfo",
 	"rping", "ucmatose", "udaddy", "rdma_client", "rdma_server",
-	"ip", "tc", "rdma", "ss", "ethtool", "busybox",
+	"ip", "tc", "rdma", "ss", "ethtool", "busybox", "python3",
 }
 
 // applets of busybox, which has many more that shadow programs of the same name when its shell calls them.
@@ -26,6 +27,15 @@ var loadAtRun = []string{
 	"/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so",
 	"/etc/libibverbs.d/rxe.driver",
 	"/lib/x86_64-linux-gnu/libgcc_s.so.1", // for threads that end
+}
+
+// trees are folders that go in with all that is in them, by patterns.
+var trees = []string{"usr/lib/python3.*", "usr/lib/python3/dist-packages/pyverbs"}
+
+// left are parts of trees that go without saying: tests, and what no program of the guest loads.
+var left = []string{
+	"test", "unittest", "idlelib", "lib2to3", "ensurepip", "distutils", "pydoc_data", "asyncio", "email", "xml", "http", "sqlite3",
+	"curses", "tkinter", "dbm", "wsgiref", "xmlrpc", "multiprocessing", "concurrent", "urllib", "venv", "zoneinfo", "tomllib",
 }
 
 // kernelModules of the guest, in the order that they are loaded in; those that they need come by themselves.
@@ -39,7 +49,7 @@ var kernelModules = []string{
 var builtIn = map[string]bool{"af_packet": true, "crc32_generic": true, "virtio_pci": true}
 
 // recipe changes when assemble puts other things in than these lists say.
-const recipe = 1
+const recipe = 2
 
 // assemble makes the guest's file system from the unpacked packages and the agent.
 func assemble(root string, agent []byte) (*archive, error) {
@@ -55,6 +65,11 @@ func assemble(root string, agent []byte) (*archive, error) {
 	}
 	for _, file := range loadAtRun {
 		if err := addFile(a, root, file); err != nil {
+			return nil, err
+		}
+	}
+	for _, pattern := range trees {
+		if err := addTrees(a, root, pattern); err != nil {
 			return nil, err
 		}
 	}
@@ -77,6 +92,38 @@ func assemble(root string, agent []byte) (*archive, error) {
 	}
 	a.put("modules/order", modeFile, []byte(order.String()))
 	return a, nil
+}
+
+// addTrees adds the files of the folders that a pattern stands for, but for what is left.
+func addTrees(a *archive, root, pattern string) error {
+	folders, err := filepath.Glob(filepath.Join(root, pattern))
+	if err != nil || len(folders) == 0 {
+		return fmt.Errorf("none of the packages has %s", pattern)
+	}
+	for _, folder := range folders {
+		err := filepath.WalkDir(folder, func(file string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case slices.Contains(left, d.Name()):
+				if d.IsDir() {
+					return filepath.SkipDir
+				}
+				return nil
+			case d.IsDir() || d.Type()&fs.ModeSymlink != 0:
+				return nil
+			}
+			name, err := filepath.Rel(root, file)
+			if err != nil {
+				return err
+			}
+			return addFile(a, root, name)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addFound adds the file from the first of the folders that has it.

@@ -16,7 +16,7 @@ import (
 var debPackages = []string{
 	"linux-image-amd64", // the flavour for clouds has no soft-RoCE
 	"rdma-core", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "perftest",
-	"iproute2", "ethtool", "busybox-static",
+	"iproute2", "ethtool", "busybox-static", "python3-pyverbs",
 }
 
 // Package is one of Debian's, by its file name in the archive, such as perftest_4.5+0.17-1_amd64.deb.

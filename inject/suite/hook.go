@@ -180,6 +180,9 @@ func (h *ExecHook) Close() error {
 	err := h.in.Close()
 	for range h.lines { // what it still says
 	}
+	if h.cmd == nil {
+		return err
+	}
 	return errors.Join(err, h.cmd.Wait())
 }
 

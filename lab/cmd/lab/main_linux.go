@@ -2,6 +2,7 @@
 //
 //	lab build
 //	lab run 'ibv_devinfo' 'rdma link'
+//	lab conformance [-tier full] [-only IDs] [-captures folder] [-out docs/conformance-linux.md]
 //	lab test [-smoke] [-only regexp] [-keep folder] [-out docs/interop.md]
 package main
 
@@ -19,8 +20,8 @@ import (
 )
 
 func main() {
-	if len(os.Args) < 2 || !map[string]bool{"build": true, "run": true, "test": true}[os.Args[1]] {
-		fmt.Fprintln(os.Stderr, "usage: lab build | lab run COMMAND… | lab test [-smoke] [-only regexp] [-keep folder] [-out page]")
+	if len(os.Args) < 2 || !map[string]bool{"build": true, "run": true, "test": true, "conformance": true}[os.Args[1]] {
+		fmt.Fprintln(os.Stderr, "usage: lab build | lab run COMMAND… | lab conformance [-tier quick] [-only IDs] [-out page] | lab test [-smoke] [-only regexp] [-keep folder] [-out page]")
 		os.Exit(2)
 	}
 	if err := do(os.Args[1], os.Args[2:]); err != nil {
@@ -44,6 +45,8 @@ func do(what string, args []string) error {
 		return err
 	case what == "run":
 		return run(image, args)
+	case what == "conformance":
+		return conform(image, args)
 	default:
 		return test(image, args)
 	}
