@@ -66,6 +66,9 @@ func fieldRows() []fieldRow {
 	all := dissect.Fields()
 	for i := range all {
 		f := &all[i]
+		if outerPrefix(f.Layer) != "" { // the same fields again, of the headers around a tunnel
+			continue
+		}
 		r := fieldRow{Name: f.Name, Text: f.Text, Type: kindNames[f.Kind], Layer: f.Layer.String(), Known: "in the packet"}
 		if f.Get == nil {
 			r.Bit = &f.Bit

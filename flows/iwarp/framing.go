@@ -277,7 +277,7 @@ func (s *stream) search(b []byte, ends bool) int {
 // pass is search's answer where bytes from at on may begin an FPDU.
 func (s *stream) pass(at, n int) int {
 	if at == 0 && n > maxSearched {
-		return 4
+		return maxSearched / 2
 	}
 	return at
 }
