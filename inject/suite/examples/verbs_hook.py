@@ -84,7 +84,8 @@ class QueuePair:
     def connect(self, c):
         far = c["remote"]
         v6 = ":" in far["address"]
-        ah = AHAttr(gr=GlobalRoute(dgid=gid_of(far["address"]), sgid_index=self.d.gids[v6][0], hop_limit=64), is_global=1, port_num=self.d.port)
+        gr = GlobalRoute(dgid=GID(gid_of(far["address"])), sgid_index=self.d.gids[v6][0], hop_limit=64)
+        ah = AHAttr(gr=gr, is_global=1, port_num=self.d.port)
         a, mask = QPAttr(qp_state=e.IBV_QPS_RTR), e.IBV_QP_STATE
         if self.kind != e.IBV_QPT_UD:
             a.ah_attr, a.path_mtu, a.dest_qp_num, a.rq_psn = ah, MTUS[self.c.get("mtu", 1024)], far["qpn"], far["psn"]

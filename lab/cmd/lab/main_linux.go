@@ -3,6 +3,7 @@
 //	lab build
 //	lab run 'ibv_devinfo' 'rdma link'
 //	lab conformance [-tier full] [-only IDs] [-captures folder] [-out docs/conformance-linux.md]
+//	lab wire [-smoke] [-only regexp] [-keep folder] [-out docs/wire-linux.md]
 //	lab test [-smoke] [-only regexp] [-keep folder] [-out docs/interop.md]
 package main
 
@@ -20,8 +21,8 @@ import (
 )
 
 func main() {
-	if len(os.Args) < 2 || !map[string]bool{"build": true, "run": true, "test": true, "conformance": true}[os.Args[1]] {
-		fmt.Fprintln(os.Stderr, "usage: lab build | lab run COMMAND… | lab conformance [-tier quick] [-only IDs] [-out page] | lab test [-smoke] [-only regexp] [-keep folder] [-out page]")
+	if len(os.Args) < 2 || !map[string]bool{"build": true, "run": true, "test": true, "conformance": true, "wire": true}[os.Args[1]] {
+		fmt.Fprintln(os.Stderr, "usage: lab build | lab run COMMAND… | lab conformance [-tier quick] [-only IDs] [-out page] | lab wire [-smoke] [-only regexp] [-out page] | lab test [-smoke] [-only regexp] [-keep folder] [-out page]")
 		os.Exit(2)
 	}
 	if err := do(os.Args[1], os.Args[2:]); err != nil {
@@ -45,6 +46,8 @@ func do(what string, args []string) error {
 		return err
 	case what == "run":
 		return run(image, args)
+	case what == "wire":
+		return between(image, args)
 	case what == "conformance":
 		return conform(image, args)
 	default:
