@@ -62,7 +62,7 @@ var directions = []struct {
 	{"lab/interop", []string{"lab", "lab/play", "inject/*", "dissect", "flows", "captures", "internal/engine"}},
 	{"lab/conformance", []string{"lab", "inject/*"}},
 	{"lab/inline", []string{"lab", "flows", "dissect", "captures", "internal/engine"}},
-	{"lab/cmd/lab", []string{"lab", "lab/interop", "lab/conformance", "lab/inline"}},
+	{"lab/cmd/lab", []string{"lab", "lab/interop", "lab/conformance", "lab/inline", "inject/suite"}},
 
 	{"internal/testkit", []string{"dissect", "captures", "captures/samples"}}, // imported by tests only
 	{"internal/testkit/cmd/*", nil},

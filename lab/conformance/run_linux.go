@@ -23,7 +23,7 @@ import (
 const (
 	hookPort = 7777
 	// answerTime is how long an answer of Linux's may take, in a virtual machine without KVM.
-	answerTime = 400 * time.Millisecond
+	answerTime = 2 * time.Second
 )
 
 // Run boots the guest, has the hook speak for its device, and runs the suite. The guest is to be there behind it.
