@@ -28,6 +28,7 @@ var parts = []struct {
 	{"track", tracking},
 	{"million", million},
 	{"process", wholeProcess},
+	{"iwarp", reassembly},
 	{"report", htmlReport},
 }
 
@@ -49,7 +50,7 @@ func main() {
 	}
 	binary := flag.String("binary", "./rocescope", "the built program")
 	out := flag.String("out", "", "write the page to this `file`; else to standard output")
-	only := flag.String("only", "", "run only these parts, comma-separated: decode, read, icrc, track, million, process, report")
+	only := flag.String("only", "", "run only these parts, comma-separated: decode, read, icrc, track, million, process, iwarp, report")
 	packets := flag.Int("packets", 400_000, "packets of a capture")
 	dir := flag.String("dir", "", "`folder` for captures, some gigabytes; else a temporary one")
 	profile := flag.String("cpuprofile", "", "write a processor profile of what runs in this process to this `file`")

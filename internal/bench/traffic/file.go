@@ -9,7 +9,23 @@ import (
 
 // WriteFile writes n packets to a pcapng file with times in nanoseconds. With
 // establish, those that make connections known come first, and do not count.
-func (g *Generator) WriteFile(path string, n int, establish bool) (err error) {
+func (g *Generator) WriteFile(path string, n int, establish bool) error {
+	return write(path, func(put func(frame []byte, at int64)) {
+		for establish {
+			frame, at := g.Establish()
+			if frame == nil {
+				break
+			}
+			put(frame, at)
+		}
+		for range n {
+			put(g.Next())
+		}
+	})
+}
+
+// write makes a pcapng file of the frames that fill puts.
+func write(path string, fill func(put func(frame []byte, at int64))) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
@@ -18,7 +34,7 @@ func (g *Generator) WriteFile(path string, n int, establish bool) (err error) {
 	w := bufio.NewWriterSize(f, 1<<20)
 	w.Write(fileHeader)
 	var head [28]byte
-	put := func(frame []byte, at int64) {
+	fill(func(frame []byte, at int64) {
 		le := binary.LittleEndian
 		size := uint32(32 + (len(frame)+3)&^3)
 		le.PutUint32(head[0:], 6) // Enhanced Packet Block
@@ -31,17 +47,7 @@ func (g *Generator) WriteFile(path string, n int, establish bool) (err error) {
 		w.Write(frame)
 		w.Write(make([]byte, -len(frame)&3))
 		w.Write(head[4:8])
-	}
-	for establish {
-		frame, at := g.Establish()
-		if frame == nil {
-			break
-		}
-		put(frame, at)
-	}
-	for range n {
-		put(g.Next())
-	}
+	})
 	return w.Flush()
 }
 
