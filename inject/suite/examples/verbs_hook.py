@@ -21,7 +21,7 @@ from pyverbs.device import Context, get_device_list
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
-from pyverbs.srq import SRQ, SrqInitAttr
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 
 REGION, OTHER, SLOTS, QKEY = 65536, 4096, 64, 0x51117E
@@ -56,7 +56,7 @@ class QueuePair:
         self.head = 40 if self.kind == e.IBV_QPT_UD else 0  # room for the GRH
         self.buffers = MR(d.pd, SLOTS * (self.size + self.head), LOCAL)
         self.buffers.write(bytes(SLOTS * (self.size + self.head)), SLOTS * (self.size + self.head))
-        self.srq = SRQ(d.pd, SrqInitAttr()) if c.get("srq") else None
+        self.srq = SRQ(d.pd, SrqInitAttr(SrqAttr(max_wr=SLOTS, max_sge=1))) if c.get("srq") else None
         self.slot = self.source = self.sink = 0
         self.ah = self.remote = None
         self.qp = QP(d.pd, QPInitAttr(qp_type=self.kind, scq=self.send, rcq=self.recv, srq=self.srq,
@@ -223,6 +223,10 @@ class Device:
         v6 = bool(c.get("ipv6"))
         if v6 not in self.gids:
             raise Unsupported("the device has no such address")
+        if "doomed" not in self.keys:  # a case before this one took it
+            m = self.keys["doomed"] = MR(self.pd, OTHER, ALL)
+            m.write(random.randbytes(OTHER), OTHER)
+            self.numbers["doomed"] = {"rkey": m.rkey, "va": m.buf, "length": OTHER}
         q = self.qps[c["qp"]] = QueuePair(self, c)
         common = {"address": self.gids[v6][1], "qpn": q.qp.qp_num, "psn": q.psn}
         keys = {name: common | n for name, n in self.numbers.items()}
