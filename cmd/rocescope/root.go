@@ -34,6 +34,7 @@ func commands(a *app) []group {
 			newExportCommand(a),
 			newDiffCommand(a),
 			newAnnotateCommand(a),
+			newConvertCommand(a),
 			newCaptureCommand(a),
 			newExtcapCommand(a),
 			newDoctorCommand(a),
