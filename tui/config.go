@@ -168,6 +168,9 @@ func ConfigSchema() map[string]any {
 // KeyTable is the key table as text, or as Markdown: docs/keys.md.
 func KeyTable(markdown bool) string {
 	var b strings.Builder
+	if markdown {
+		b.WriteString("# Keys\n\nGenerated from the key table by `make docs`. The names are those of the palette (`:`) and of the config file,\nwhere each can have other keys: see [tui.md](tui.md).\n")
+	}
 	last := ""
 	for _, k := range bindings {
 		if k.group != last {

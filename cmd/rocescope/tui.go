@@ -29,7 +29,7 @@ type tuiOptions struct {
 	ascii  bool
 	noMice bool
 	config string
-	keys   bool
+	keys, markdown, sample, schema bool
 	ring   uint // MiB
 	spool  uint // MiB
 	title  string
@@ -54,9 +54,13 @@ the newest packets are kept in memory (--ring), and on disk if that is asked for
   rocescope tui trace.pcapng -Y 'flow.retransmission' --theme light
   rocescope tui --keys                      all keys`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.keys {
-				_, err := fmt.Fprint(a.stdout, tui.KeyTable(false))
-				return err
+			switch {
+			case o.keys || o.markdown:
+				return a.printText(tui.KeyTable(o.markdown))
+			case o.sample:
+				return a.printText(tui.SampleConfig())
+			case o.schema:
+				return a.printJSON(tui.ConfigSchema())
 			}
 			in, err := o.live.input(cmd, append(o.read, args...), &o.count)
 			if err != nil {
@@ -74,6 +78,9 @@ the newest packets are kept in memory (--ring), and on disk if that is asked for
 	f.UintVar(&o.spool, "spool", 0, "with -i: how many `MiB` of older packets are kept in a temporary file")
 	o.addLooks(cmd)
 	f.BoolVar(&o.keys, "keys", false, "print all keys, with the names that the config file knows them by")
+	f.BoolVar(&o.markdown, "markdown", false, "print them as the page docs/keys.md")
+	f.BoolVar(&o.sample, "sample-config", false, "print a config file with every setting in it")
+	f.BoolVar(&o.schema, "config-schema", false, "print the config file's JSON Schema")
 	_ = cmd.RegisterFlagCompletionFunc("filter", completeFilter)
 	return cmd
 }
@@ -90,6 +97,11 @@ func (o *tuiOptions) addLooks(cmd *cobra.Command) {
 	f.BoolVar(&o.noMice, "no-mouse", false, "leave the mouse to the terminal; M takes it while the screen is open")
 	f.StringVar(&o.config, "config", "", "the config `file`; else ROCESCOPE_CONFIG, else config.yaml in the user's folder for rocescope")
 	_ = cmd.RegisterFlagCompletionFunc("theme", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (a *app) printText(text string) error {
+	_, err := fmt.Fprint(a.stdout, text)
+	return err
 }
 
 // browse shows an input on the screen until the user leaves it.

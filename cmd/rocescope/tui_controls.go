@@ -174,10 +174,10 @@ func (c *steered) Status() tui.Status {
 }
 
 // rulesOf are fault rules and their hits.
-func rulesOf(counts []fault.Count) []tui.Rule {
+func rulesOf(counts []fault.Count, ways [2]string) []tui.Rule {
 	var all []tui.Rule
 	for _, n := range counts {
-		all = append(all, tui.Rule{Text: n.Rule.Text, Seen: n.Matched, Applied: n.Struck})
+		all = append(all, tui.Rule{Text: n.Rule.Text + " (" + ways[n.Way] + ")", Seen: n.Matched, Applied: n.Struck})
 	}
 	return all
 }
@@ -246,7 +246,7 @@ func (i *injection) steer(end func(*stream.Result, error)) *steered {
 		countFact(st, "resent", p.Resent, true)
 		countFact(st, "lost", p.Port.SendLost+p.Port.LinkDropped, true)
 		countFact(st, "unseen", p.Port.RecvLost, true)
-		st.Rules = rulesOf(i.faultCounts())
+		st.Rules = rulesOf(i.faultCounts(), faultWays)
 	}
 	return c
 }
@@ -289,7 +289,7 @@ func (c *cable) runOnScreen(ctx context.Context) error {
 			}
 			st.Facts = append(st.Facts, tui.Fact{Name: w.From + " → " + w.To, Value: text, Bad: lost > 0})
 		}
-		st.Rules = rulesOf(c.wire.Counts())
+		st.Rules = rulesOf(c.wire.Counts(), c.ways())
 	}
 	c.began = time.Now()
 	if err := c.a.onScreen(ctx, &c.o.screen, s, true); err != nil && failed == nil {
@@ -314,7 +314,7 @@ func hostSteered(title string, h *peer.Host) *steered {
 		for _, k := range n.notable() {
 			countFact(st, k.what, k.n, false)
 		}
-		st.Rules = rulesOf(counts)
+		st.Rules = rulesOf(counts, faultWays)
 	}
 	return s
 }

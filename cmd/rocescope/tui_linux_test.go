@@ -170,3 +170,15 @@ func TestScreenLeavesTheTerminalAsItWas(t *testing.T) {
 		t.Errorf("alternate screen, mouse, cursor are %q", got)
 	}
 }
+
+// TestScreenSteersAGenerator starts a stream, slows it down, holds it up and ends it; the report comes behind the screen.
+func TestScreenSteersAGenerator(t *testing.T) {
+	lab := testkit.NewLab(t, testkit.LabOptions{})
+	x := openTerminal(t, lab.A, 120, 40, "inject", "write", "-i", lab.A.Iface, "--src", "10.0.0.1", "--dst", "10.0.0.2",
+		"--dst-mac", "02:00:00:00:00:02", "-D", "100", "--rate", "20Mbps", "--yes", "--tui", "--fault", "drop nth=3")
+	x.sees("stopped", "20.00 Mbit/s", "drop nth=3")
+	x.press("S").sees("Start inject write@rc on 1 QP, at 20.00 Mbit/s?").press("y").sees("running for", "struck")
+	x.press("r", "C-u").types("1000pps").press("Enter").sees("1,000 packets/s")
+	x.press("p").sees("paused for").press("p").sees("running for")
+	x.press("q").sees("Traffic is being sent. Stop it and quit?").press("y").sees("it ended with")
+}

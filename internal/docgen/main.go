@@ -31,6 +31,7 @@ var pages = []struct {
 	{"docs/faults.md", []string{"faults", "--markdown"}},
 	{"docs/tables.md", []string{"export", "--columns", "--markdown"}},
 	{"docs/nics.md", []string{"doctor", "--nics"}},
+	{"docs/keys.md", []string{"tui", "--markdown"}},
 	{"docs/conformance.md", []string{"test", "--markdown"}},
 }
 
