@@ -245,7 +245,7 @@ func (l *link) byHook(c *Case, i int, seed uint64) (*pair, error) {
 	}
 	attr := rnic.Attr{
 		Port: 1, AH: rnic.AHAttr{Dst: dst, DstMAC: mac, SGIDIndex: gid, TrafficClass: uint8(s.TrafficClass)}, PathMTU: p.mtu, DestQPN: p.remote.QPN,
-		RQPSN: dissect.PSN(p.remote.PSN), SQPSN: p.psn, Timeout: 8, RetryCnt: 7, RNRRetry: 7, MinRNRTimer: 1, MaxRdAtomic: 8, MaxDestRdAtomic: 8, QKey: suiteQKey,
+		RQPSN: dissect.PSN(p.remote.PSN), SQPSN: p.psn, Timeout: l.timeout(), RetryCnt: 7, RNRRetry: 7, MinRNRTimer: 1, MaxRdAtomic: 8, MaxDestRdAtomic: 8, QKey: suiteQKey,
 	}
 	if err := raise(p.qp, attr); err != nil {
 		return nil, err
@@ -260,6 +260,15 @@ func (l *link) byHook(c *Case, i int, seed uint64) (*pair, error) {
 	})
 	p.outer = dissect.Outer{DstMAC: mac, SrcMAC: l.mac, Src: src, Dst: dst, SrcPort: 0xC000 + uint16(i), TrafficClass: uint8(s.TrafficClass)}
 	return p, err
+}
+
+// timeout is the code of our acknowledgement time-out: eight of them take no less than the device may for an answer.
+func (l *link) timeout() uint8 {
+	code := uint8(8)
+	for !l.driven && 8*4096<<code < l.patient {
+		code++
+	}
+	return code
 }
 
 func (s *Setup) mtu() int {

@@ -117,8 +117,7 @@ class QueuePair:
                 at = 0
             setattr(self, which, at + n)
             key = mr.lkey ^ (0xFF if c.get("bad_key") else 0)
-            sges = [SGE(mr.buf + at, n, key)] if n else []
-            wr = SendWR(wr_id=i, opcode=op, num_sge=len(sges), sg=sges or None, imm_data=socket.htonl(i + 1), send_flags=e.IBV_SEND_SIGNALED)
+            wr = SendWR(wr_id=i, opcode=op, num_sge=1, sg=[SGE(mr.buf + at, n, key)], imm_data=socket.htonl(i + 1), send_flags=e.IBV_SEND_SIGNALED)
             va, rkey = c.get("va", 0), c.get("rkey", 0)
             if atomic:
                 add, compare = c.get("add", 0), c.get("compare", 0)
