@@ -80,7 +80,7 @@ func TestExpand(t *testing.T) {
 	if err := os.WriteFile("version", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a := &app{}
+	a := &app{stdout: &output{}}
 	root := newRoot(a)
 	if !hasCommand(root, a.fileCommand()) {
 		root.AddCommand(&cobra.Command{Use: a.fileCommand()})
