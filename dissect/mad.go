@@ -238,5 +238,5 @@ func attributeName(c MADClass, a uint16) string {
 	case c == ClassCM && CMAttribute(a).Layer() != LayerMAD:
 		return CMAttribute(a).String()
 	}
-	return ""
+	return fabricAttribute(c, a)
 }
