@@ -23,6 +23,20 @@ var Deviations = []Deviation{
 	},
 	{Case: "CC-01", Seen: "no CNP", Why: "rxe has no congestion control: it never sends a CNP, whatever the ECN bits"},
 	{Case: "CC-01-EVERY", Seen: "no CNP", Why: "as CC-01"},
+	{Case: "CC-02", Seen: "no CNP", Why: "as CC-01"},
+	{
+		Case: "AETH-05", Seen: "SUCCESS, with other data, and the queue pair is in ERROR",
+		Why: "a response whose AETH is no ACK must end the request as a bad response; rxe's completer brings the queue pair to ERROR and leaves the request's status as it was, which is SUCCESS",
+	},
+	{Case: "NAK-07", Seen: "SUCCESS, with other data, and the queue pair is in ERROR", Why: "as AETH-05"},
+	{
+		Case: "RSP-04", Seen: "no completion; the last 4 bytes are asked for again and again",
+		Why: "a response that is shorter than it has to be is a local length error; rxe's completer does not compare the length with the path MTU, and takes what is missing at the end for lost",
+	},
+	{
+		Case: "RSP-06", Seen: "the queue pair is in ERROR",
+		Why: "a queue pair whose request has failed has no business with requests; the completion did not say so, though, so that the probe found it mute",
+	},
 	{
 		Case: "LEN-07", Seen: "NAK remote access error",
 		Why: "as RETH-10: the length is held against the memory region only",

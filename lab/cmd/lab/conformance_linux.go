@@ -19,6 +19,8 @@ func conform(image *lab.Image, args []string) error {
 	flags := flag.NewFlagSet("lab conformance", flag.ExitOnError)
 	tier := flags.String("tier", "quick", "quick, full or soak")
 	only := flags.String("only", "", "IDs or rows of cases, with commas")
+	cases := flags.String("case", "", "exactly the cases of these IDs")
+	seed := flags.Uint64("seed", 0, "number that everything random comes from")
 	skip := flags.String("skip", "", "IDs or rows of cases that are left out")
 	captures := flags.String("captures", "", "where a capture of each case goes")
 	result := flags.String("json", "", "the result as JSON (rocescope.test/1)")
@@ -27,7 +29,7 @@ func conform(image *lab.Image, args []string) error {
 	_ = flags.Parse(args)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	o := suite.Options{Tier: *tier, Captures: *captures, Only: list(*only), Skip: list(*skip)}
+	o := suite.Options{Tier: *tier, Captures: *captures, Cases: list(*cases), Seed: *seed, Only: list(*only), Skip: list(*skip)}
 	o.Progress = func(done, total int, c *suite.CaseResult) {
 		if c.Status == "" {
 			return
