@@ -37,6 +37,40 @@ func FuzzDecode(f *testing.F) {
 	f.Add(uint16(LinkEthernet), ether(0x8808, make([]byte, 46)), uint16(0))
 	f.Add(uint16(LinkRaw), ip4(6, 0, nil, make([]byte, 20)), uint16(0))
 	f.Add(uint16(LinkRaw), ip4(17, 0x2001, nil, make([]byte, 20)), uint16(0))
+	inner := ether(0x0800, roce4(transport(OpRCWriteOnly, make([]byte, 16))))
+	for _, tunnel := range [][]byte{ // around a RoCE v2 packet
+		append([]byte{0xC1, 0, 0x12, 0xB5, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 9, 0}, inner...),
+		append([]byte{0xC1, 0, 0x17, 0xC1, 0, 0, 0, 0, 0, 0, 0x65, 0x58, 0, 0, 9, 0}, inner...),
+	} {
+		put16(tunnel[4:], uint16(len(tunnel)))
+		f.Add(uint16(LinkEthernet), ether(0x0800, ip4(17, 0, nil, tunnel)), uint16(0))
+	}
+	for _, header := range [][]byte{
+		{0, 0, 0x88, 0xBE},
+		{0x10, 0, 0x88, 0xBE, 0, 0, 0, 1, 0x10, 1, 0, 1, 0, 0, 0, 1},
+		{0x10, 0, 0x22, 0xEB, 0, 0, 0, 1, 0x20, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0x80, 1, 0, 0, 0, 0, 0, 0, 0, 0},
+		{0xB0, 0, 0x65, 0x58, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2},
+	} {
+		f.Add(uint16(LinkEthernet), ether(0x0800, ip4(47, 0, nil, append(header, inner...))), uint16(0))
+	}
+	f.Add(uint16(LinkEthernet), ether(0x8847, append([]byte{0, 6, 0x40, 9, 0, 6, 0x41, 9}, inner[14:]...)), uint16(0))
+	f.Add(uint16(LinkEthernet), ether(0x8864, append([]byte{0x11, 0, 0, 1, 0, 80, 0, 0x21}, inner[14:]...)), uint16(0))
+	f.Add(uint16(LinkERF), append([]byte{0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0}, inner...), uint16(0))
+	f.Add(uint16(LinkERF), []byte{0, 0, 0, 0, 0, 0, 0, 0, 25, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6}, uint16(0))
+	tcp := make([]byte, 20, 200)
+	tcp[12] = 0x50
+	f.Add(uint16(LinkRaw), ip4(6, 0, nil, append(slices.Clone(tcp), MPARequestKey+"\x50\x02\x00\x04\x00\x01\x00\x01"...)), uint16(0))
+	for op := range numRDMAPOpcodes { // an FPDU of each opcode, without CRC
+		u := make([]byte, 2+op.Info().Size+3)
+		u[2], u[3] = 0x41, 0x40|byte(op)
+		if op.Info().Tagged {
+			u[2] |= 0x80
+		} else {
+			put32(u[8:], op.Info().Queue)
+		}
+		put16(u, uint16(len(u)-2))
+		f.Add(uint16(LinkRaw), ip4(6, 0, nil, append(slices.Clone(tcp), append(u, make([]byte, FPDUSize(len(u)-2)-len(u))...)...)), uint16(0))
+	}
 	f.Fuzz(func(t *testing.T, link uint16, frame []byte, missing uint16) {
 		frame = slices.Clip(frame)
 		before := string(frame)

@@ -326,3 +326,42 @@ func TestVendorTransport(t *testing.T) {
 		t.Errorf("%s", s.describe())
 	}
 }
+
+// FuzzFragments: whatever comes as a fragment, nothing panics, and what is held
+// is bounded.
+func FuzzFragments(f *testing.F) {
+	x := testkit.NewExchange(testkit.ExchangeOptions{})
+	begun(x)
+	frame := x.Frames()[8].Data
+	for _, b := range append(fragments4(frame, 16), fragments4(vxlan(3, frame), 48)...) {
+		f.Add(b, uint16(0x2000), uint16(3), byte(5))
+	}
+	y := testkit.NewExchange(testkit.ExchangeOptions{IPv6: true})
+	begun(y)
+	for _, b := range fragments6(y.Frames()[8].Data, 16) {
+		f.Add(b, uint16(1), uint16(8), byte(9))
+	}
+	f.Fuzz(func(t *testing.T, frame []byte, first, step uint16, n byte) {
+		if len(frame) < 60 || len(frame) > 4096 {
+			return
+		}
+		var frames []testkit.Frame
+		for i := range uint16(n) {
+			b := slices.Clone(frame)
+			binary.BigEndian.PutUint16(b[20:], first+i*step)
+			if b[20] == 44 && len(b) > 58 { // IPv6: the offset is in the fragment header
+				b = slices.Clone(frame)
+				binary.BigEndian.PutUint16(b[56:], first+i*step)
+			}
+			frames = append(frames, testkit.Frame{Link: dissect.LinkEthernet, Data: b, WireLen: len(b), Time: int64(i)})
+		}
+		s := look(frames)
+		held := 0
+		for _, d := range s.tracker.fragments.open {
+			held += d.size
+		}
+		if held != s.tracker.fragments.bytes || held > 1<<20 {
+			t.Fatalf("%d bytes are held, %d counted", held, s.tracker.fragments.bytes)
+		}
+	})
+}
