@@ -11,9 +11,6 @@ import (
 	"github.com/rocescope/rocescope/tui/cells"
 )
 
-// minWidth and minHeight are what views are made for; smaller screens show the view in front as well as they can.
-const minWidth, minHeight = 80, 24
-
 // tabs are the views that have a number.
 var tabs = []struct {
 	do   action

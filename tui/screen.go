@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/rocescope/rocescope/flows"
-	"github.com/rocescope/rocescope/internal/filter"
 	"github.com/rocescope/rocescope/internal/index"
 	"github.com/rocescope/rocescope/tui/cells"
 )
@@ -324,9 +323,6 @@ func (s *screen) connection(id uint32) *flows.Connection {
 	}
 	return nil
 }
-
-// compiled is the filter in force; nil for none.
-func (s *screen) compiled() *filter.Filter { return s.filter.compiled }
 
 // working says that something is being worked out that shows while it goes on.
 func (s *screen) working() bool {

@@ -99,14 +99,6 @@ func pairing(e flows.Evidence) (string, cells.Style) {
 	return "unpaired", cells.Warn
 }
 
-// num writes a count, nothing for none.
-func num(n uint64) string {
-	if n == 0 {
-		return "·"
-	}
-	return report.Count(n)
-}
-
 // short writes a count in a few characters: 12.3k.
 func short(n uint64) string {
 	switch {

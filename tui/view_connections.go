@@ -135,8 +135,6 @@ func shortState(st flows.State) string {
 // connectionsView is the table of all connections, or of those that have a packet which the filter selects.
 type connectionsView struct {
 	table *grid[flows.Connection]
-	of    *flows.Snapshot
-	by    map[uint32]bool
 }
 
 func newConnections() *connectionsView {

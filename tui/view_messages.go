@@ -202,7 +202,6 @@ func (v *messagesView) footer() []action { return []action{doInto, doLadderHere,
 type messageView struct {
 	m       flows.Message
 	packets packetGrid
-	loading bool
 	split   int
 }
 

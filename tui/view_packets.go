@@ -16,7 +16,6 @@ type packetsView struct {
 	of    *index.View // fixed packets: of a message, of a connection; nil: the filter's
 	label string
 	rects [3]rect
-	split int // rows that the list was made larger by
 }
 
 func newPackets() *packetsView { return &packetsView{} }

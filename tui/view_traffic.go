@@ -11,7 +11,6 @@ import (
 // trafficView is the generator or suite that runs: what was asked, what was achieved, which rules struck.
 type trafficView struct {
 	scroller
-	lines int
 }
 
 func newTraffic() *trafficView { return &trafficView{} }
