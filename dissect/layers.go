@@ -112,6 +112,8 @@ const numLayers = NumLayers
 // firstListed is the first layer that does not fit into a LayerSet.
 const firstListed = 64
 
+const _ = uint(firstListed - endSetLayers) // all others fit
+
 // layerInfo is what the tree view and the decoder need to know of a layer.
 var layerInfo = [numLayers]struct {
 	name string // as people say it

@@ -29,7 +29,6 @@ type extcapOptions struct {
 	engine     string
 	filter     string
 	direction  string
-	snap       uint
 
 	install   bool
 	uninstall bool

@@ -22,18 +22,18 @@ import (
 
 // tuiOptions are the options of `rocescope tui`.
 type tuiOptions struct {
-	live   liveFlags
-	read   []string // -r
-	filter string   // -Y
-	theme  string
-	ascii  bool
-	noMice bool
-	config string
+	live                           liveFlags
+	read                           []string // -r
+	filter                         string   // -Y
+	theme                          string
+	ascii                          bool
+	noMice                         bool
+	config                         string
 	keys, markdown, sample, schema bool
-	ring   uint // MiB
-	spool  uint // MiB
-	title  string
-	count  uint64
+	ring                           uint // MiB
+	spool                          uint // MiB
+	title                          string
+	count                          uint64
 }
 
 func newTUICommand(a *app) *cobra.Command {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 )
 
@@ -43,7 +42,11 @@ func licences(mods []module) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	dirs["std"] = runtime.GOROOT()
+	root, err := run("go", "env", "GOROOT")
+	if err != nil {
+		return nil, fmt.Errorf("go env: %w", err)
+	}
+	dirs["std"] = strings.TrimSpace(string(root))
 	var out bytes.Buffer
 	out.WriteString("What is linked into rocescope, and under which terms.\n")
 	for _, m := range mods {

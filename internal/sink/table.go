@@ -206,14 +206,6 @@ func word[R any](name, doc string, get func(r *R) string) column[R] {
 	return column[R]{Column{name, Text, false, "", doc}, func(c *Cells, r *R) { c.Texts = append(c.Texts, get(r)) }}
 }
 
-// maybeWord is a column of text that may be missing, which is "".
-func maybeWord[R any](name, doc string, get func(r *R) string) column[R] {
-	return column[R]{Column{name, Text, true, "", doc}, func(c *Cells, r *R) {
-		v := get(r)
-		c.Texts, c.Nulls = append(c.Texts, v), append(c.Nulls, v == "")
-	}}
-}
-
 // float is a column of a broken number.
 func float[R any](name, unit, doc string, get func(r *R) float64) column[R] {
 	return column[R]{Column{name, Float64, false, unit, doc}, func(c *Cells, r *R) {
