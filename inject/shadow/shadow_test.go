@@ -59,13 +59,10 @@ func TestSoftRoCEIsLikeUs(t *testing.T) {
 	for _, file := range testkit.Files(t, testkit.RXE(t), "*.pcap") {
 		info, err := os.Stat(file)
 		must(t, err)
-		if info.Size() > 8<<20 {
+		if unlike[filepath.Base(file)] != "" || info.Size() > 8<<20 {
 			continue
 		}
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			if why := unlike[filepath.Base(file)]; why != "" {
-				t.Skip(why)
-			}
 			for _, qpn := range asked(t, file) {
 				c := read(t, file, qpn)
 				if c == nil {
