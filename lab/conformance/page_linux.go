@@ -47,7 +47,8 @@ func Page(kernel string, r *suite.Result) string {
 
 The built-in suite ([conformance.md](conformance.md)), tier %s, against Linux %s (rdma_rxe) in the [laboratory](lab.md), in a virtual
 machine without KVM: %d cases in %.0f s. The device was told what to do by the hook for verbs (inject/suite/examples/verbs_hook.py).
-The guest was alive behind every case that does not say otherwise, and its device at the end.
+The guest was alive behind every case that does not say otherwise, and its device at the end. Why it does otherwise is told from the
+packets; the kernel's source was not read for it.
 
 | Linux as | cases | as required | otherwise | left open, and otherwise | skipped |
 |---|---:|---:|---:|---:|---:|
