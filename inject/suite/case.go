@@ -505,7 +505,10 @@ func (r *runner) request(p *pair, s *Step) error {
 			return err
 		}
 	}
-	before := slices.Clone(r.l.region.Bytes())
+	before, err := r.l.contents()
+	if err != nil {
+		return err
+	}
 	c := &Command{
 		Do: "post", QP: name, Operation: s.Device, Length: n, Count: s.Count, RKey: p.local.RKey, VA: p.local.VA + uint64(s.At),
 		Add: s.Add, Compare: or(s.Cmp, 0), BadKey: s.BadKey,
@@ -582,7 +585,11 @@ func (r *runner) arrived(p *pair, s *Step, n int, at []int, before []byte) error
 		memory = "sink"
 	case "fetch-add":
 		due := uint64(s.Count) * s.Add
-		if moved := leWord(r.l.region.Bytes()[s.At:]) - leWord(before[s.At:]); moved != due {
+		here, err := r.l.contents()
+		if err != nil {
+			return err
+		}
+		if moved := leWord(here[s.At:]) - leWord(before[s.At:]); moved != due {
 			r.problem(Problem{Kind: "memory", Required: fmt.Sprintf("%d × FETCH_ADD of %d add %d", s.Count, s.Add, due), Seen: fmt.Sprintf("%d was added", moved)})
 		}
 		return nil
@@ -597,7 +604,10 @@ func (r *runner) arrived(p *pair, s *Step, n int, at []int, before []byte) error
 		return err
 	}
 	far = a.Data
-	here := r.l.region.Bytes()
+	here, err := r.l.contents()
+	if err != nil {
+		return err
+	}
 	for i := range s.Count {
 		from, to := int(s.At)+i*n, at[i]
 		if from+n > len(here) || to+n > len(far) {
@@ -614,7 +624,7 @@ func (r *runner) arrived(p *pair, s *Step, n int, at []int, before []byte) error
 	}
 	if s.Device == "write" {
 		end := int(s.At) + n*s.Count
-		if end < regionSize && !bytes.Equal(before[end:], r.l.region.Bytes()[end:]) {
+		if end < regionSize && !bytes.Equal(before[end:], here[end:]) {
 			r.problem(Problem{Kind: "memory", Required: "nothing is written behind the data", Seen: "bytes behind it changed"})
 		}
 	}

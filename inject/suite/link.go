@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/rocescope/rocescope/dissect"
@@ -118,6 +119,12 @@ func newLink(p port.Port, c *Case, seed uint64, mac [6]byte, addrs []netip.Addr,
 		}
 	})
 	return l, l.memory(seed)
+}
+
+// contents is a copy of our own region, taken between two steps of our RNIC: a device may write to it at any moment.
+func (l *link) contents() (all []byte, err error) {
+	err = l.do(func() error { all = slices.Clone(l.region.Bytes()); return nil })
+	return all, err
 }
 
 // memory makes our memory.
