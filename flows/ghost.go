@@ -12,16 +12,34 @@ type ghost struct {
 	packet dissect.Packet
 	newest dissect.PSN // of the requests seen by then
 	active bool
+
+	leapt bool        // the requests left a range of PSNs for another one
+	left  dissect.PSN // one behind the highest of that range
 }
 
-// ghost takes an answer whose PSN was never sent, as far as seen.
-func (t *Tracker) ghost(c *conn, r Direction, p *dissect.Packet, m *Mark) {
+// ghostsOf returns what is known of answers without requests, made on first need.
+func (t *Tracker) ghostsOf(c *conn, r Direction) *ghost {
 	x := t.rare(c)
 	if x.ghosts[r] == nil {
 		x.ghosts[r] = &ghost{}
 		c.flags |= connGhosts
 	}
-	g := x.ghosts[r]
+	return x.ghosts[r]
+}
+
+// leap notes that the requests leap away from where they were: answers to what
+// was asked there are no ghosts.
+func (t *Tracker) leap(c *conn, r Direction, next dissect.PSN) {
+	g := t.ghostsOf(c, r)
+	g.leapt, g.left = true, next
+}
+
+// ghost takes an answer whose PSN was never sent, as far as seen.
+func (t *Tracker) ghost(c *conn, r Direction, p *dissect.Packet, m *Mark) {
+	g := t.ghostsOf(c, r)
+	if behind := g.left.Sub(p.PSN); g.leapt && behind > 0 && behind <= maxJump {
+		return
+	}
 	if g.active && p.Time-g.packet.Time > reorderWindow {
 		t.countGhost(c, r, g)
 	}

@@ -71,6 +71,7 @@ func (t *Tracker) jump(c *conn, d Direction, p *dissect.Packet, m *Mark, diff in
 	h := &c.half[d]
 	t.report(findPSNJump, c, d, p, m, uint64(h.next), uint64(p.PSN))
 	t.settleHalf(c, d)
+	t.leap(c, d, h.next)
 	h.first, h.next, h.acked = p.PSN, p.PSN, p.PSN
 	h.flags &^= halfAckSeen | halfMSN | halfResending | halfSpanOpen
 	if x := t.extrasOf(c); x != nil {

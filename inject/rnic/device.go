@@ -172,7 +172,7 @@ func (d *Device) OnEvent(f func(Event)) { d.onEvent = f }
 // goroutine; an error says that too many frames wait already, or that the frame is longer than the port takes.
 func (d *Device) SendFrame(frame []byte) error {
 	if room := d.port.Info().MaxFrame; len(frame) > room || len(frame) < 14 {
-		return fmt.Errorf("rnic: send a frame: it has %d bytes; this port takes 14 … %d", len(frame), room)
+		return fmt.Errorf("rnic: send a frame of %d bytes: %w; this port takes 14 … %d", len(frame), port.ErrFrameSize, room)
 	}
 	return d.mail.putFrame(frame)
 }

@@ -162,7 +162,7 @@ func (t *Live) dial(ctx context.Context, h *peer.Host, l *link, c *Case, i int) 
 	}
 	switch t.Way {
 	case peer.ByExchange:
-		q.Traffic = &connect.Traffic{Operation: "write", Size: regionSize, Slots: 1}
+		q.Traffic = &connect.Traffic{Operation: "send", Size: regionSize, Slots: 1} // memory as for WRITEs, and receives
 	case peer.ByHand:
 		if i >= len(t.Hand) {
 			return nil, nil, fmt.Errorf("%w: the numbers of %d queue pairs were given, and this case needs more", ErrUnsupported, len(t.Hand))

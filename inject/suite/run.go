@@ -14,6 +14,7 @@ import (
 
 	"github.com/rocescope/rocescope/captures"
 	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/inject/port"
 )
 
 // Options say how cases are run. The zero value runs those of the tier quick, once.
@@ -192,6 +193,9 @@ func (c *Case) decide(o *Options, err error, x *CaseResult) {
 	switch {
 	case errors.Is(err, ErrUnsupported):
 		x.Status, x.Why, x.Seen = Skipped, "the target cannot be told to do what the case needs: "+err.Error(), "nothing"
+		return
+	case errors.Is(err, port.ErrFrameSize):
+		x.Status, x.Why, x.Seen = Skipped, "the interface cannot send what the case needs: "+err.Error(), "nothing"
 		return
 	case errors.Is(err, errFlood):
 		x.Status, x.Seen = Failed, err.Error()
