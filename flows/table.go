@@ -56,8 +56,9 @@ func (t *Tracker) unlist(slot uint32, c *conn) {
 	}
 }
 
-// evict makes room: the longest idle 64th of all connections go, each with its
-// final record first.
+// evict makes room: the longest idle 16th of all connections go, each with its
+// final record first. So many at a time, because finding them takes a look at all:
+// in a flood of strangers that is what a packet costs.
 func (t *Tracker) evict() {
 	type idle struct {
 		last int64
@@ -66,7 +67,7 @@ func (t *Tracker) evict() {
 	var all []idle
 	for n, chunk := range t.slab {
 		for i := range chunk {
-			if c := &chunk[i]; c.flags&connLive != 0 && c.flags&connProvisional == 0 {
+			if c := &chunk[i]; c.flags&connLive != 0 {
 				all = append(all, idle{c.lastSeen(), uint32(n<<chunkBits + i)})
 			}
 		}
@@ -80,8 +81,14 @@ func (t *Tracker) evict() {
 		}
 		return int(a.slot) - int(b.slot)
 	})
-	for _, e := range all[:min(len(all), max(len(all)/64, t.live-t.opt.MaxConnections)+1)] {
+	for _, e := range all[:min(len(all), max(len(all)/16, t.live-t.opt.MaxConnections)+1)] {
 		c := t.conn(e.slot)
+		if c.flags&connProvisional != 0 {
+			t.giveUp(e.slot) // there is no time left to find out whose it is
+		}
+		if c.flags&connLive == 0 {
+			continue // what it held showed that it belongs to another one
+		}
 		t.settle(c)
 		t.evicted++
 		if t.opt.Sink.Connection != nil {

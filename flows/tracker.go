@@ -437,7 +437,7 @@ func (t *Tracker) eachConn(f func(*conn)) {
 
 // newConn returns a fresh connection.
 func (t *Tracker) newConn() (slot uint32, c *conn) {
-	if t.live >= t.opt.MaxConnections {
+	if t.live >= t.opt.MaxConnections && !t.replaying { // which may be an eviction's doing
 		t.evict()
 	}
 	if n := len(t.free); n > 0 {
