@@ -20,7 +20,7 @@ type relay struct {
 	r     *run
 	self  worker
 	gone  sync.WaitGroup
-	ready sync.Cond // something can be done that could not before; its lock guards all below
+	ready sync.Cond // something can be done that could not before, and not by everybody: all are woken; its lock guards all below
 	lock  sync.Mutex
 
 	parts     []*part // a ring: part n of the capture is parts[n % len]
@@ -68,7 +68,7 @@ func (y *relay) run(ctx context.Context) error {
 				return err
 			}
 			y.delivered++
-			y.ready.Signal()
+			y.ready.Broadcast()
 			continue
 		}
 		if !y.step(ctx, &y.self) {
@@ -106,11 +106,11 @@ func (y *relay) step(ctx context.Context, w *worker) bool {
 	y.reading, pt.decoded = false, false
 	y.ended = pt.readErr != nil && !survived(pt.readErr, 0)
 	y.read++
-	y.ready.Signal()
+	y.ready.Broadcast()
 	y.lock.Unlock()
 	w.do(pt)
 	y.lock.Lock()
 	pt.decoded = true
-	y.ready.Signal()
+	y.ready.Broadcast()
 	return true
 }
