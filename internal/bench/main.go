@@ -5,7 +5,7 @@
 // by `make bench`.
 //
 // Machines that do this are shared and noisy. So all times are processor time,
-// never the wall's; what is compared runs in turn, round by round, and the table
+// but where a row says that it is the clock's; what is compared runs in turn, round by round, and the table
 // shows the median of the rounds and the median of the rounds' ratios.
 package main
 
@@ -28,6 +28,8 @@ var parts = []struct {
 	{"track", tracking},
 	{"million", million},
 	{"process", wholeProcess},
+	{"cores", twoCores},
+	{"first", firstResult},
 	{"iwarp", reassembly},
 	{"report", htmlReport},
 }
@@ -50,7 +52,7 @@ func main() {
 	}
 	binary := flag.String("binary", "./rocescope", "the built program")
 	out := flag.String("out", "", "write the page to this `file`; else to standard output")
-	only := flag.String("only", "", "run only these parts, comma-separated: decode, read, icrc, track, million, process, iwarp, report")
+	only := flag.String("only", "", "run only these parts, comma-separated: decode, read, icrc, track, million, process, cores, first, iwarp, report")
 	packets := flag.Int("packets", 400_000, "packets of a capture")
 	dir := flag.String("dir", "", "`folder` for captures, some gigabytes; else a temporary one")
 	profile := flag.String("cpuprofile", "", "write a processor profile of what runs in this process to this `file`")

@@ -10,8 +10,8 @@ var whole = page.Page{
 }
 
 // method stands above the table.
-const method = `Machines are noisy, so every time is processor time (user and system, all threads of the process), never the wall's.
-What is compared runs in turn, round by round; the table has the median of the rounds, and for ratios the median of the
+const method = `Machines are noisy, so every time is processor time (user and system, all threads of the process), never the wall's
+but where a row says so. What is compared runs in turn, round by round; the table has the median of the rounds, and for ratios the median of the
 rounds' ratios. Whole processes are measured from outside, their peak memory is the kernel's, mapped pages included. The
 captures are made by internal/bench/traffic: healthy RC traffic with valid ICRCs, the same each time: WRITEs of 8 segments
 and their ACK, READs of 4 responses, SENDs and their ACK, over 64 connections packet by packet unless a row says otherwise.
