@@ -81,7 +81,7 @@ func TestExpand(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &app{stdout: &output{}}
-	root := newRoot(a)
+	root := newRoot(a, "")
 	if !hasCommand(root, a.fileCommand()) {
 		root.AddCommand(&cobra.Command{Use: a.fileCommand()})
 	}
@@ -100,6 +100,26 @@ func TestExpand(t *testing.T) {
 	} {
 		if got := strings.Join(a.expand(root, strings.Fields(line)), " "); got != want {
 			t.Errorf("%q means %q, want %q", line, got, want)
+		}
+	}
+}
+
+// The table names each command as it names itself, and a run that says a command's name makes only that one.
+func TestCommandNames(t *testing.T) {
+	a := &app{stdout: &output{}}
+	for _, g := range commands() {
+		for _, c := range g.commands {
+			if name := c.make(a).Name(); name != c.name {
+				t.Errorf("%s calls itself %s", c.name, name)
+			}
+		}
+	}
+	if only := newRoot(a, alone([]string{"version"})); hasCommand(only, "analyze") || !hasCommand(only, "version") {
+		t.Error("version is not made alone")
+	}
+	for _, all := range []string{"man", "help", "trace.pcap"} {
+		if alone([]string{all}) != "" {
+			t.Errorf("%s gets one command only", all)
 		}
 	}
 }

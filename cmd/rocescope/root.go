@@ -19,46 +19,52 @@ import (
 // group is a heading in the help and the commands under it.
 type group struct {
 	title    string
-	commands []*cobra.Command
+	commands []command
+}
+
+// command makes a command; its name stands beside it, so that the others need not be made to know which is meant.
+type command struct {
+	name string
+	make func(*app) *cobra.Command
 }
 
 // commands is every command there is, in the order in which the help shows them. To add one, write
 // newNameCommand in name.go and add a line here.
-func commands(a *app) []group {
+func commands() []group {
 	return []group{
-		{"Look at traffic", []*cobra.Command{
-			newAnalyzeCommand(a),
-			newShowCommand(a),
-			newTUICommand(a),
-			newDemoCommand(a),
-			newExportCommand(a),
-			newDiffCommand(a),
-			newAnnotateCommand(a),
-			newConvertCommand(a),
-			newCaptureCommand(a),
-			newExtcapCommand(a),
-			newDoctorCommand(a),
+		{"Look at traffic", []command{
+			{"analyze", newAnalyzeCommand},
+			{"show", newShowCommand},
+			{"tui", newTUICommand},
+			{"demo", newDemoCommand},
+			{"export", newExportCommand},
+			{"diff", newDiffCommand},
+			{"annotate", newAnnotateCommand},
+			{"convert", newConvertCommand},
+			{"capture", newCaptureCommand},
+			{"extcap", newExtcapCommand},
+			{"doctor", newDoctorCommand},
 		}},
-		{"Send traffic", []*cobra.Command{
-			newInjectCommand(a),
-			newServeCommand(a),
-			newBenchCommand(a),
-			newBringupCommand(a),
-			newReplayCommand(a),
-			newTestCommand(a),
-			newWireCommand(a),
+		{"Send traffic", []command{
+			{"inject", newInjectCommand},
+			{"serve", newServeCommand},
+			{"bench", newBenchCommand},
+			{"bringup", newBringupCommand},
+			{"replay", newReplayCommand},
+			{"test", newTestCommand},
+			{"wire", newWireCommand},
 		}},
-		{"The tables that everything reads", []*cobra.Command{
-			newFieldsCommand(a),
-			newOpcodesCommand(a),
-			newFindingsCommand(a),
-			newFaultsCommand(a),
-			newSchemaCommand(a),
+		{"The tables that everything reads", []command{
+			{"fields", newFieldsCommand},
+			{"opcodes", newOpcodesCommand},
+			{"findings", newFindingsCommand},
+			{"faults", newFaultsCommand},
+			{"schema", newSchemaCommand},
 		}},
-		{"This program", []*cobra.Command{
-			newCompletionCommand(a),
-			newManCommand(a),
-			newVersionCommand(a),
+		{"This program", []command{
+			{"completion", newCompletionCommand},
+			{"man", newManCommand},
+			{"version", newVersionCommand},
 		}},
 	}
 }
@@ -123,7 +129,7 @@ func errorLines(err error) []string {
 
 // execute runs one command line. Whatever goes wrong before a command has begun to run is wrong usage.
 func (a *app) execute(ctx context.Context, args []string) error {
-	root := newRoot(a)
+	root := newRoot(a, alone(args))
 	began := false
 	for _, c := range allCommands(root) {
 		if body := c.RunE; body != nil {
@@ -141,7 +147,24 @@ func (a *app) execute(ctx context.Context, args []string) error {
 	return err
 }
 
-func newRoot(a *app) *cobra.Command {
+// alone is the name of the one command that a command line needs, "" for all of them: most runs are over before all of their
+// options would be worth making. Completion and manual tell of every command.
+func alone(args []string) string {
+	if len(args) == 0 || args[0] == "completion" || args[0] == "man" {
+		return ""
+	}
+	for _, g := range commands() {
+		for _, c := range g.commands {
+			if c.name == args[0] {
+				return c.name
+			}
+		}
+	}
+	return ""
+}
+
+// newRoot makes the program's command, and those below it: all, or only one.
+func newRoot(a *app, only string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rocescope [FILE | IFACE | -]",
 		Short: "See what happens on RDMA queue pairs, from the wire alone",
@@ -176,14 +199,14 @@ and refused, and who broke the rules.`,
 	_ = root.RegisterFlagCompletionFunc("color",
 		cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
 
-	for _, g := range commands(a) {
-		if len(g.commands) == 0 {
-			continue
-		}
+	for _, g := range commands() {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
 		for _, c := range g.commands {
-			c.GroupID = g.title
-			root.AddCommand(c)
+			if only == "" || c.name == only {
+				made := c.make(a)
+				made.GroupID = g.title
+				root.AddCommand(made)
+			}
 		}
 	}
 	root.AddCommand(topics()...)

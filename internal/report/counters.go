@@ -383,7 +383,7 @@ var predictorTable = []predictor{
 }
 
 // predictors is the table by name.
-var predictors = func() map[string]*predictor {
+var predictors = sync.OnceValue(func() map[string]*predictor {
 	m := map[string]*predictor{}
 	for i := range predictorTable {
 		for _, name := range predictorTable[i].names {
@@ -391,7 +391,7 @@ var predictors = func() map[string]*predictor {
 		}
 	}
 	return m
-}()
+})
 
 func requestSlack(v *hostView) []slack {
 	return []slack{

@@ -184,7 +184,7 @@ func (c *Counters) compare(before, after map[string]uint64, v *hostView) {
 	}
 	order = append(order, slices.Sorted(maps.Keys(names))...)
 	for _, name := range order {
-		p := predictors[name]
+		p := predictors()[name]
 		n := Counter{Name: name}
 		if p != nil {
 			n.About = p.about

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // CounterReading is what a device's counters said at one time, by name.
@@ -90,14 +91,14 @@ func (r *CounterReading) add(port, name string, v uint64) error {
 }
 
 var (
-	sysfsPort  = regexp.MustCompile(`/infiniband/([^/]+)/(?:ports/(\d+)/)?`)
-	headOfFile = regexp.MustCompile(`^==> (.+) <==$`)
-	onePair    = regexp.MustCompile(`^(.*?)\s*[:,;=\s]\s*("?(?:0x[0-9a-fA-F]+|\d+)"?)$`)
+	sysfsPort  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/infiniband/([^/]+)/(?:ports/(\d+)/)?`) })
+	headOfFile = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^==> (.+) <==$`) })
+	onePair    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(.*?)\s*[:,;=\s]\s*("?(?:0x[0-9a-fA-F]+|\d+)"?)$`) })
 )
 
 // portOf is the device and port that a path of sysfs names.
 func portOf(name string) string {
-	m := sysfsPort.FindStringSubmatch(name)
+	m := sysfsPort().FindStringSubmatch(name)
 	switch {
 	case m == nil:
 		return ""
@@ -123,7 +124,7 @@ func (r *CounterReading) parse(text []byte) error {
 	port, file := "", ""
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
-		if m := headOfFile.FindStringSubmatch(line); m != nil {
+		if m := headOfFile().FindStringSubmatch(line); m != nil {
 			file = m[1]
 			continue
 		}
@@ -167,7 +168,7 @@ func (r *CounterReading) parseLine(line, port, file string) error {
 		}
 		return nil
 	}
-	m := onePair.FindStringSubmatch(line)
+	m := onePair().FindStringSubmatch(line)
 	if m == nil {
 		return nil
 	}
@@ -232,7 +233,7 @@ func (r *CounterReading) port(after *CounterReading) (string, error) {
 		}
 		both = append(both, p)
 		for name, v := range r.Ports[p] {
-			if a, ok := after.Ports[p][name]; ok && a != v && predictors[name] != nil && predictors[name].predict != nil {
+			if a, ok := after.Ports[p][name]; ok && a != v && predictors()[name] != nil && predictors()[name].predict != nil {
 				moved = append(moved, p)
 				break
 			}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rocescope/rocescope/flows"
@@ -290,10 +291,10 @@ func (t *summary) findings() {
 }
 
 // gluedUnit is a time as Go writes it.
-var gluedUnit = regexp.MustCompile(`\b(\d+(?:\.\d+)?)(ns|µs|ms|s)\b`)
+var gluedUnit = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b(\d+(?:\.\d+)?)(ns|µs|ms|s)\b`) })
 
 // UnitsApart writes the times in a finding's summary as the rest of the text does.
-func UnitsApart(s string) string { return gluedUnit.ReplaceAllString(s, "$1 $2") }
+func UnitsApart(s string) string { return gluedUnit().ReplaceAllString(s, "$1 $2") }
 
 // heading is the finding's title before its summary, where the summary does not say it again.
 func (f *Finding) heading() string {
