@@ -92,7 +92,8 @@ func (g *Guest) boot(image *Image, seat Seat) error {
 		"-kernel", image.kernelFile(), "-initrd", image.initrdFile(), "-append", kernelLine(seat.Side()),
 		"-netdev", "tap,id=n,ifname="+seat.Tap()+",script=no,downscript=no",
 		"-device", "virtio-net-pci,netdev=n,mac="+seat.mac()+",romfile=,host_mtu=9000,csum=off,gso=off,guest_csum=off,"+
-			"guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off",
+			"guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off,"+
+			"ctrl_vlan=off", // or qemu drops tagged frames before Linux sees them
 		"-device", "virtio-serial-pci", "-chardev", "socket,id=c,path="+socket, "-device", "virtserialport,chardev=c,name="+control.Port)
 	var said bytes.Buffer
 	g.qemu.Stderr = &said

@@ -43,6 +43,11 @@ var errFlood = errors.New("the device floods: more frames came than a case may r
 func (r *runner) digest() error {
 	fresh, flooded := r.l.tap.take()
 	r.w.add(fresh)
+	if r.o.Seen != nil {
+		for i := len(r.w.records) - len(fresh); i < len(r.w.records); i++ {
+			r.o.Seen(r.packet(i))
+		}
+	}
 	if flooded {
 		return errFlood
 	}

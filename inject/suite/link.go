@@ -3,6 +3,7 @@ package suite
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"net/netip"
 	"slices"
 	"time"
@@ -118,7 +119,7 @@ func newLink(p port.Port, c *Case, seed uint64, mac [6]byte, addrs []netip.Addr,
 			_ = l.dev.SendFrame(answer) // who is not answered asks again
 		}
 	})
-	return l, l.memory(seed)
+	return l, l.memory(c, seed)
 }
 
 // contents is a copy of our own region, taken between two steps of our RNIC: a device may write to it at any moment.
@@ -127,8 +128,8 @@ func (l *link) contents() (all []byte, err error) {
 	return all, err
 }
 
-// memory makes our memory.
-func (l *link) memory(seed uint64) error {
+// memory makes our memory. What it holds is each case's own: what one before it left at a device that lives on is not taken for right.
+func (l *link) memory(c *Case, seed uint64) error {
 	l.pd = l.dev.AllocPD()
 	var err error
 	if l.cq, err = l.dev.CreateCQ(4096); err != nil {
@@ -137,7 +138,7 @@ func (l *link) memory(seed uint64) error {
 	all := rnic.LocalWrite | rnic.RemoteWrite | rnic.RemoteRead | rnic.RemoteAtomic
 	for i, to := range []**rnic.MR{&l.region, &l.source, &l.sink} {
 		mem := make([]byte, regionSize)
-		pattern(mem, uint32(seed)*31+uint32(i)+77)
+		pattern(mem, uint32(seed)*31+uint32(i)+77+crc32.ChecksumIEEE([]byte(c.ID)))
 		if *to, err = l.pd.RegMR(mem, all); err != nil {
 			return err
 		}

@@ -108,7 +108,7 @@ func (t *Live) open(ctx context.Context, c *Case, seed uint64) (_ *link, err err
 		}
 		return nil
 	}
-	if err := l.memory(seed); err != nil {
+	if err := l.memory(c, seed); err != nil {
 		return nil, err
 	}
 	l.macOf = func(a netip.Addr) ([6]byte, error) { return h.MAC(ctx, a) }

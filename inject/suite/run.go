@@ -32,6 +32,8 @@ type Options struct {
 	CaseTime time.Duration
 	// Progress is told of each case before it begins, with a status of "", and when it has ended.
 	Progress func(done, total int, c *CaseResult)
+	// Seen is told of each packet of a case soon after it passed.
+	Seen func(Packet)
 	// Counters reads the device's counters where its hook does not.
 	Counters func(ctx context.Context) (map[string]int64, error)
 }
