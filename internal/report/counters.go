@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
