@@ -36,9 +36,9 @@ func newBenchCommand(a *app) *cobra.Command {
 percentiles of latency, what had to be sent again, and a verdict.
 
 The peer is "rocescope serve"; with --perftest a server of perftest (ib_write_bw and its kin,
-started with the same options), with --pingpong one of the ibv_*_pingpong programs, with -R
-anybody who is connected by CM (rdma_cm), and with --hand a core that is set up through
-registers, whose numbers are given.
+started with the same options, -R and -z among them), with --pingpong one of the ibv_*_pingpong
+programs, with -R anybody who is connected by CM (rdma_cm), and with --hand a core that is set
+up through registers, whose numbers are given.
 
 --verify fills messages with a pattern and has each checked where it arrives: it finds data
 that is wrong, not only data that is missing. It needs "rocescope serve" at the other end.
@@ -55,6 +55,7 @@ trip, as in perftest.`,
   sudo rocescope bench write 10.9.0.2 --verify --fault 'drop probability=1%'
   sudo rocescope bench write 10.9.0.2 --perftest            ib_write_bw at the other end
   sudo rocescope bench send 10.9.0.2 --perftest --lat       ib_send_lat
+  sudo rocescope bench write 10.9.0.2 --perftest -R         ib_write_bw -R
   sudo rocescope bench send 10.9.0.2 --pingpong -s 4096     ibv_rc_pingpong
   sudo rocescope bench write 10.9.0.2 -R                    connections by CM
   sudo rocescope bench write 10.9.0.2 --hand qpn=0x11,psn=0,rkey=0x1234,va=0x7f0000000000`,
@@ -86,6 +87,7 @@ trip, as in perftest.`,
 	f.BoolVar(&o.verify, "verify", false, "check the data of every message at the other end")
 	f.Uint64Var(&o.seed, "seed", 0, "`number` that the pattern, and all that is random in faults, comes from (default: random)")
 	f.BoolVarP(&o.cm, "cm", "R", false, "connect by CM (rdma_cm)")
+	f.BoolVarP(&o.talkCM, "comm_rdma_cm", "z", false, "with --perftest: talk over a queue pair of CM's")
 	f.BoolVar(&o.perftest, "perftest", false, "the peer is a program of perftest")
 	f.BoolVar(&o.pingpong, "pingpong", false, "the peer is ibv_rc_pingpong, ibv_uc_pingpong or ibv_ud_pingpong")
 	f.StringArrayVar(&o.hand, "hand", nil, "the peer's `numbers`: qpn=0x11,psn=0,rkey=0x1234,va=0x7f0000000000; once for each queue pair")
@@ -135,7 +137,7 @@ func (a *app) measure(ctx context.Context, o *benchOptions, h *peer.Host, row fu
 		plan := o.plan
 		plan.Size = size
 		result, err := load.Measure(ctx, h, plan, peer.Request{
-			Way: o.way, Peer: o.to, Hand: o.remote, Perftest: connect.PerftestOptions{Program: o.program},
+			Way: o.way, Peer: o.to, Hand: o.remote, Perftest: connect.PerftestOptions{Program: o.program, OverCM: o.cm || o.talkCM, QPsByCM: o.cm},
 			Local: connect.Parameters{MTU: o.pathMTU(), AckTimeout: o.timeout, InitiatorDepth: uint8(o.outs), ResponderResources: uint8(o.outs)},
 		})
 		if result != nil {

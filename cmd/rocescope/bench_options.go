@@ -25,6 +25,7 @@ type benchOptions struct {
 	timeout   uint8
 	outs      int
 	cm        bool
+	talkCM    bool
 	perftest  bool
 	pingpong  bool
 	hand      []string
@@ -164,7 +165,7 @@ func (o *benchOptions) chooseWay(op int) error {
 		name string
 		way  peer.Way
 	}{
-		{o.cm, "--cm", peer.ByCM}, {o.perftest, "--perftest", peer.ByPerftest}, {o.pingpong, "--pingpong", peer.ByPingpong}, {len(o.hand) > 0, "--hand", peer.ByHand},
+		{o.cm && !o.perftest, "--cm", peer.ByCM}, {o.perftest, "--perftest", peer.ByPerftest}, {o.pingpong, "--pingpong", peer.ByPingpong}, {len(o.hand) > 0, "--hand", peer.ByHand},
 	}
 	var on []string
 	for _, w := range ways {
@@ -173,8 +174,13 @@ func (o *benchOptions) chooseWay(op int) error {
 			o.way = w.way
 		}
 	}
-	if len(on) > 1 {
+	switch {
+	case len(on) > 1:
 		return errUsage("%s are different ways to connect: one of them", strings.Join(on, " and "))
+	case o.talkCM && !o.perftest:
+		return errUsage("-z is for --perftest: its programs alone talk over a queue pair")
+	case o.talkCM && o.cm:
+		return errUsage("-R connects the queue pairs by CM, -z only those that talk: one of them")
 	}
 	o.program = benchOperations[op].program + "_bw"
 	if o.lat {

@@ -54,6 +54,7 @@ type PerftestOptions struct {
 	Program   string // ib_write_bw, …
 	Duplex    bool   // -b
 	OverCM    bool   // -R, -z: the stream is of SENDs over a queue pair
+	QPsByCM   bool   // -R: the queue pairs for the traffic are connected by CM as well
 	Transport dissect.Transport
 	MTU       int           // the largest path MTU; 0 = 1024
 	Patience  time.Duration // for each message, and the whole conversation's end; 0 = 10 s
@@ -75,6 +76,11 @@ type Perftest struct {
 	before, after string // what is left to be said
 	local, remote []Parameters
 }
+
+// GreetsPerftest reports whether a message that came over a queue pair is what a client of perftest -R or -z says first: its version.
+func GreetsPerftest(b []byte) bool { return len(b) == 16 && greetsPerftest(b) }
+
+func greetsPerftest(b []byte) bool { return isHex(b[0]) && (b[1] == '.' || b[2] == '.') }
 
 // NewPerftest begins the conversation: versions, system data, path MTU.
 func NewPerftest(s Stream, o PerftestOptions) (*Perftest, error) {

@@ -113,6 +113,9 @@ func (p *perftestServer) nextMessage(wait time.Duration, b []byte) (heard, []byt
 // key answers a key message: of a new queue pair by a new one, else by the one that was told before.
 func (p *perftestServer) key(b []byte) error {
 	if p.form.size == binaryKeySize && len(p.pairs) == 0 && slices.Equal(b, make([]byte, binaryKeySize)) {
+		if a, ok := p.a.(rendezvous); ok {
+			a.Rendezvous()
+		}
 		return p.t.write(b, keyWhat) // the queue pairs are being connected
 	}
 	remote, err := p.form.parse(b)

@@ -46,6 +46,9 @@ type Application interface {
 	Closed(err error)
 }
 
+// rendezvous is an Application that has to know whether the queue pairs that Open will be told are connected by CM (perftest -R).
+type rendezvous interface{ Rendezvous() }
+
 // Server answers whoever connects by socket: perftest's programs, the pingpong programs, and rocescope, whose first words tell
 // which it is. It goes along with what the client says: how many queue pairs, how often it says that it is ready, whether it
 // swaps results; so the server needs not be told which program it is.
@@ -146,7 +149,7 @@ func (s *Server) Answer(stream Stream, peer net.Addr) error {
 		return s.hold(ViaExchange, peer, func(a Application) error { return s.answerExchange(t, a) })
 	case isHex(first[0]) && first[4] == ':':
 		return s.hold(ViaPingpong, peer, func(a Application) error { return s.answerPingpong(t, a) })
-	case isHex(first[0]) && (first[1] == '.' || first[2] == '.'):
+	case greetsPerftest(first):
 		return s.hold(ViaPerftest, peer, func(a Application) error { return s.answerPerftest(t, a, textKeys) })
 	}
 	return garbage(first, "the first words of perftest, of a pingpong program or of rocescope")

@@ -40,6 +40,7 @@ type conversation struct {
 	ready   int
 	report  connect.Report
 	failed  error
+	talk    *peer.Talk // the connection turned out to be one for perftest's words
 }
 
 // server is a queue pair of a conversation.
@@ -273,6 +274,9 @@ func (v *conversation) Results(theirs connect.PerftestResults) connect.PerftestR
 // Closed implements peer.Party.
 func (v *conversation) Closed(err error) {
 	r := v.r
+	if v.talk != nil {
+		v.talk.End()
+	}
 	if err == nil {
 		err = v.failed
 	}
@@ -318,6 +322,9 @@ func (v *conversation) completed(c *rnic.Completion) {
 	if c.Flags&rnic.HasGRH != 0 {
 		at, length = at+grh, length-grh
 	}
+	if v.call.Way == peer.ByCM && c.Op == rnic.CompRecv {
+		v.hear(s, s.recv.Bytes()[at:at+length])
+	}
 	if v.traffic != nil && v.traffic.Verify && c.Op == rnic.CompRecv {
 		v.checkMessage(s, s.recv.Bytes()[at:at+length])
 	}
@@ -328,6 +335,19 @@ func (v *conversation) completed(c *rnic.Completion) {
 	}
 	if err = errors.Join(err, v.receive(s, n)); err != nil {
 		v.broken(s, err)
+	}
+}
+
+// hear hands on what perftest says over a connection by CM, if its first message shows that it is that.
+func (v *conversation) hear(s *server, message []byte) {
+	if v.talk == nil && s.got == 0 && connect.GreetsPerftest(message) {
+		var err error
+		if v.talk, err = v.r.h.Talk(s.c, v.pd, v.call.Peer); err != nil {
+			v.broken(s, err)
+		}
+	}
+	if v.talk != nil {
+		v.talk.Hear(message)
 	}
 }
 

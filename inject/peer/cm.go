@@ -74,14 +74,14 @@ func (s *Session) dialCM(ctx context.Context, r Request, base connect.Parameters
 		return err
 	}
 	for _, c := range s.Conns {
-		if err := s.h.dialOne(ctx, r, s.maker, c, mac); err != nil {
+		if _, err := s.h.dialOne(ctx, r, s.maker, c, mac); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (h *Host) dialOne(ctx context.Context, r Request, m Maker, c *Conn, mac [6]byte) error {
+func (h *Host) dialOne(ctx context.Context, r Request, m Maker, c *Conn, mac [6]byte) (*cmConn, error) {
 	told := make(chan error, 1)
 	x := &cmConn{c: c, maker: m, mac: mac, told: told, gone: make(chan struct{})}
 	err := h.Do(func() (err error) {
@@ -104,14 +104,14 @@ func (h *Host) dialOne(ctx context.Context, r Request, m Maker, c *Conn, mac [6]
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	select {
 	case err = <-told:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-h.done:
-		return h.ended()
+		return nil, h.ended()
 	}
 	var refused *RejectedError
 	if errors.As(err, &refused) {
@@ -119,7 +119,7 @@ func (h *Host) dialOne(ctx context.Context, r Request, m Maker, c *Conn, mac [6]
 	} else if errors.Is(err, ErrUnreachable) {
 		err = fmt.Errorf("%v %w", r.Peer, ErrUnreachable)
 	}
-	return err
+	return x, err
 }
 
 // cmEvent is told by CM, on the host's thread.
@@ -243,12 +243,15 @@ const rejectText = 148
 
 // disconnect says goodbye to connections by CM, and waits for the answers for a moment.
 func (s *Session) disconnect() {
-	if s.Way != ByCM {
+	if s.Way != ByCM && s.spoken == nil {
 		return
 	}
 	mine := map[*Conn]bool{}
 	for _, c := range s.Conns {
 		mine[c] = true
+	}
+	if s.spoken != nil {
+		mine[s.spoken.c] = true
 	}
 	var wait []*cmConn
 	_ = s.h.Do(func() error {

@@ -21,7 +21,7 @@ type Request struct {
 	Local connect.Parameters // what the own queue pairs tell: Transport, MTU, depths, counts; the rest is set here, also Address if it is none
 	Maker Maker
 
-	Perftest connect.PerftestOptions // ByPerftest: Program and Duplex
+	Perftest connect.PerftestOptions // ByPerftest: Program, Duplex, OverCM and QPsByCM
 	Traffic  *connect.Traffic        // ByExchange: what is going to happen
 	Hand     []connect.Parameters    // ByHand: the other side's, one of each queue pair
 	Private  []byte                  // ByCM: for the other application
@@ -37,6 +37,7 @@ type Session struct {
 	maker   Maker
 	timeout uint8 // of acknowledgements, that was asked for; 0 = what the other side says
 	tcp     net.Conn
+	spoken  *spoken // perftest over CM
 	perf    *connect.Perftest
 	talk    *connect.Exchange
 }
@@ -126,28 +127,46 @@ func (s *Session) dialByHand(ctx context.Context, r Request, base connect.Parame
 	return s.connectAll(ctx, r.Hand)
 }
 
-func (s *Session) dialSocket(ctx context.Context, r Request, base connect.Parameters) error {
+// open opens what the conversation goes over: a TCP connection, or a queue pair. It ends with the context.
+func (s *Session) open(ctx context.Context, r Request) (connect.Stream, func() bool, error) {
+	if r.Way == ByPerftest && r.Perftest.OverCM {
+		var err error
+		if s.spoken, err = s.h.speak(ctx, r); err != nil {
+			return nil, nil, err
+		}
+		return s.spoken.talk, context.AfterFunc(ctx, s.spoken.talk.End), nil
+	}
 	dialer := net.Dialer{Timeout: s.h.o.Patience}
 	tcp, err := dialer.DialContext(ctx, "tcp", r.Peer.String())
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	s.tcp = tcp
-	stop := context.AfterFunc(ctx, func() { tcp.Close() })
+	return tcp, context.AfterFunc(ctx, func() { tcp.Close() }), nil
+}
+
+func (s *Session) dialSocket(ctx context.Context, r Request, base connect.Parameters) error {
+	stream, stop, err := s.open(ctx, r)
+	if err != nil {
+		return err
+	}
 	defer stop()
 	switch r.Way {
 	case ByPerftest:
 		o := r.Perftest
 		o.Transport, o.MTU, o.Patience = base.Transport, base.MTU, s.h.o.Patience
-		if s.perf, err = connect.NewPerftest(tcp, o); err == nil {
+		if s.perf, err = connect.NewPerftest(stream, o); err == nil {
 			base.MTU = s.perf.MTU
+			if o.QPsByCM {
+				return s.dialRendezvous(ctx, r, base)
+			}
 		}
 	case ByPingpong:
 		if r.QPs != 1 {
 			err = errors.New("a pingpong program has one queue pair")
 		}
 	case ByExchange:
-		s.talk = connect.NewExchange(tcp, s.h.o.Patience)
+		s.talk = connect.NewExchange(stream, s.h.o.Patience)
 		s.talk.Traffic = r.Traffic
 	}
 	if err == nil {
@@ -165,7 +184,7 @@ func (s *Session) dialSocket(ctx context.Context, r Request, base connect.Parame
 	case ByPingpong:
 		// The program posts its receives before it answers, so that what follows may come at once.
 		var one connect.Parameters
-		one, err = connect.Pingpong(tcp, s.h.o.Patience, s.Conns[0].Local)
+		one, err = connect.Pingpong(stream, s.h.o.Patience, s.Conns[0].Local)
 		remote = []connect.Parameters{one}
 	}
 	if err != nil {
@@ -209,6 +228,9 @@ func (s *Session) Close() error {
 	err := s.h.Do(func() error {
 		for _, c := range s.Conns {
 			errs = append(errs, c.close())
+		}
+		if s.spoken != nil {
+			errs = append(errs, s.spoken.close())
 		}
 		return nil
 	})

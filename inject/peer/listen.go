@@ -127,9 +127,9 @@ func (s *service) accept(c Call) (Party, error) {
 	return s.o.Accept(c)
 }
 
-// serve answers sockets.
-func (s *service) serve(l net.Listener) {
-	server := &connect.Server{
+// server is what answers conversations.
+func (s *service) server() *connect.Server {
+	return &connect.Server{
 		Transport: s.o.Transport, MTU: s.o.MTU, Pingpong: s.o.Pingpong, Patience: s.h.o.Patience, Limit: s.o.Limit, MaxQPs: s.o.MaxQPs, Idle: s.o.Idle,
 		New: s.conversation,
 		Failed: func(peer net.Addr, err error) {
@@ -138,7 +138,11 @@ func (s *service) serve(l net.Listener) {
 			}
 		},
 	}
-	if err := server.Serve(l); err != nil && s.o.Failed != nil {
+}
+
+// serve answers sockets.
+func (s *service) serve(l net.Listener) {
+	if err := s.server().Serve(l); err != nil && s.o.Failed != nil {
 		s.o.Failed(addrPort(l.Addr()), err)
 	}
 }
@@ -153,7 +157,7 @@ func addrPort(a net.Addr) netip.AddrPort {
 
 var waysOfSockets = map[connect.Via]Way{connect.ViaExchange: ByExchange, connect.ViaPerftest: ByPerftest, connect.ViaPingpong: ByPingpong}
 
-// conversation is a new one by socket.
+// conversation begins a conversation.
 func (s *service) conversation(via connect.Via, peer net.Addr) (connect.Application, error) {
 	c := &conversation{s: s, macs: map[netip.Addr][6]byte{}}
 	err := s.h.Do(func() (err error) {
@@ -172,6 +176,36 @@ type conversation struct {
 	theirs *connect.Report
 	report *connect.Report
 	told   connect.PerftestResults
+
+	met     bool      // perftest -R
+	adopted []*cmConn // -R: the queue pairs, which CM connected
+}
+
+// Rendezvous is told by who connects his queue pairs by CM.
+func (v *conversation) Rendezvous() { v.met = true }
+
+// adopt finds the connection by CM of a queue pair of the other side. A queue pair for datagrams was looked up, and its own is nobody's to
+// know.
+func (v *conversation) adopt(remote *connect.Parameters) (local connect.Parameters, err error) {
+	h := v.s.h
+	err = h.Do(func() error {
+		if remote.Transport == dissect.UD {
+			if v.s.datagrams == nil {
+				return errors.New("nobody looked up a queue pair for datagrams")
+			}
+			local = v.s.datagrams.Local
+			return nil
+		}
+		for _, x := range h.conns {
+			if x.party != nil && !x.ended && x.c.Remote.QPN == remote.QPN && x.c.Remote.Address == remote.Address {
+				v.adopted = append(v.adopted, x)
+				local = x.c.Local
+				return nil
+			}
+		}
+		return fmt.Errorf("CM connected no QP %#06x of %v", remote.QPN, remote.Address)
+	})
+	return local, err
 }
 
 // Traffic is told what a client of rocescope's exchange intends.
@@ -181,6 +215,9 @@ func (v *conversation) Traffic(t connect.Traffic) error {
 
 // Open implements connect.Application.
 func (v *conversation) Open(remote connect.Parameters) (local connect.Parameters, err error) {
+	if v.met {
+		return v.adopt(&remote)
+	}
 	h := v.s.h
 	mac, known := v.macs[remote.Address]
 	if !known {
@@ -235,9 +272,16 @@ func (v *conversation) Told(r connect.PerftestResults) { v.told = r }
 // Closed implements connect.Application.
 func (v *conversation) Closed(err error) {
 	_ = v.s.h.Do(func() error {
+		h := v.s.h
 		v.party.Closed(err)
 		for _, c := range v.conns {
 			_ = c.close()
+		}
+		for _, x := range v.adopted {
+			if !x.ended {
+				_ = h.cm.Disconnect(h.clock(), x.id, nil) // its state allows it
+				h.due = 0
+			}
 		}
 		return nil
 	})
