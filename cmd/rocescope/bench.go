@@ -90,6 +90,7 @@ trip, as in perftest.`,
 	f.BoolVarP(&o.talkCM, "comm_rdma_cm", "z", false, "with --perftest: talk over a queue pair of CM's")
 	f.BoolVar(&o.perftest, "perftest", false, "the peer is a program of perftest")
 	f.BoolVar(&o.pingpong, "pingpong", false, "the peer is ibv_rc_pingpong, ibv_uc_pingpong or ibv_ud_pingpong")
+	f.BoolVar(&o.ipv6, "ipv6", false, "queue pairs of IPv6 addresses, though the conversation is with an IPv4 one (perftest -x)")
 	f.StringArrayVar(&o.hand, "hand", nil, "the peer's `numbers`: qpn=0x11,psn=0,rkey=0x1234,va=0x7f0000000000; once for each queue pair")
 	f.IntVar(&o.window, "window", 0, "at most so many `packets` of a queue pair without acknowledgement (default 256)")
 	f.BoolVar(&o.paced, "paced", false, "heed congestion notifications (DCQCN)")
@@ -133,12 +134,16 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 
 // measure measures all sizes, and hands each result on.
 func (a *app) measure(ctx context.Context, o *benchOptions, h *peer.Host, row func(*load.Result)) error {
+	from, err := o.from(h.Addrs())
+	if err != nil {
+		return err
+	}
 	for _, size := range o.sizes() {
 		plan := o.plan
 		plan.Size = size
 		result, err := load.Measure(ctx, h, plan, peer.Request{
 			Way: o.way, Peer: o.to, Hand: o.remote, Perftest: connect.PerftestOptions{Program: o.program, OverCM: o.cm || o.talkCM, QPsByCM: o.cm},
-			Local: connect.Parameters{MTU: o.pathMTU(), AckTimeout: o.timeout, InitiatorDepth: uint8(o.outs), ResponderResources: uint8(o.outs)},
+			Local: connect.Parameters{Address: from, MTU: o.pathMTU(), AckTimeout: o.timeout, InitiatorDepth: uint8(o.outs), ResponderResources: uint8(o.outs)},
 		})
 		if result != nil {
 			row(result)

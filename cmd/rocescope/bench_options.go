@@ -29,6 +29,7 @@ type benchOptions struct {
 	perftest  bool
 	pingpong  bool
 	hand      []string
+	ipv6      bool
 	all       bool
 	screen    screenFlags
 	lat       bool
@@ -198,6 +199,22 @@ func (o *benchOptions) chooseWay(op int) error {
 		o.remote = append(o.remote, p)
 	}
 	return nil
+}
+
+// from is the address of the own queue pairs, none where the peer's tells which it is.
+func (o *benchOptions) from(addrs []netip.Addr) (own netip.Addr, err error) {
+	if !o.ipv6 {
+		return own, nil
+	}
+	for _, a := range addrs {
+		if a.Is6() && (!own.IsValid() || own.IsLinkLocalUnicast()) {
+			own = a
+		}
+	}
+	if !own.IsValid() {
+		return own, errUsage("--ipv6: the interface %s has no IPv6 address", o.iface)
+	}
+	return own, nil
 }
 
 // pathMTU is the path MTU that is asked for.

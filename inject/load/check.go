@@ -142,6 +142,19 @@ func (v *conversation) wrong(s *server, k uint64, at int) {
 	}
 }
 
+// checkImmediate checks the completion of a WRITE by its immediate, which is the message's number: they come in turn, and of UC only for
+// messages that are there whole. (What RC wrote is looked at when the client reports.)
+func (v *conversation) checkImmediate(s *server, k uint64) {
+	t := v.traffic
+	p := Plan{Size: t.Size}
+	inTurn := k >= s.imms && (k == s.imms || s.c.Local.Transport != dissect.RC)
+	s.imms = k + 1
+	at := differs(s.mr.Bytes()[int(k%uint64(t.Slots))*p.stride():][:t.Size], t.Seed, s.c.Index, k)
+	if !inTurn || at >= 0 && s.c.Local.Transport == dissect.UC {
+		v.wrong(s, k, max(at, 0))
+	}
+}
+
 // checkMessage checks what was sent. On UC and UD messages may be missing, and its number says which it is.
 func (v *conversation) checkMessage(s *server, b []byte) {
 	t := v.traffic

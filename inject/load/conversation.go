@@ -53,6 +53,7 @@ type server struct {
 	slot     int // bytes of a receive
 	receives int
 	number   uint64 // of the next message
+	imms     uint64 // of the next WRITE with immediate
 	got      uint64
 	posted   uint64 // of a WriteRally
 	pending  int    // answers that were not completed
@@ -327,6 +328,9 @@ func (v *conversation) completed(c *rnic.Completion) {
 	}
 	if v.traffic != nil && v.traffic.Verify && c.Op == rnic.CompRecv {
 		v.checkMessage(s, s.recv.Bytes()[at:at+length])
+	}
+	if v.traffic != nil && v.traffic.Verify && c.Op == rnic.CompRecvWriteImm {
+		v.checkImmediate(s, uint64(c.Imm))
 	}
 	s.got++
 	var err error

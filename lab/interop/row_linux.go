@@ -27,6 +27,7 @@ type Row struct {
 	Subject  string // what it is about: rows of one subject stand together
 	Role     Role
 	Linux    string // program and arguments in the guest; see expand
+	Script   string // the program's text, of Python, where it is not one of the guest's own
 	Says     string // what the program must print, a regular expression
 	Stays    bool   // the program does not end by itself; it is ended when ours is done
 	Fails    bool   // the program must end with an error

@@ -101,7 +101,7 @@ func (l *Lab) play(r *Result) error {
 			return fmt.Errorf("rocescope: %w", err)
 		}
 	}
-	linux, err := l.Guest.Start(strings.Fields(r.expand(r.Linux))...)
+	linux, err := l.Guest.Start(r.command()...)
 	if err != nil {
 		return err
 	}
@@ -124,6 +124,15 @@ func (l *Lab) play(r *Result) error {
 	r.Console = said
 	close(s.over)
 	return errors.Join(r.judgeProgram(said, err), ourEnd(ours))
+}
+
+// command is what is started in the guest.
+func (r *Row) command() []string {
+	words := strings.Fields(r.expand(r.Linux))
+	if r.Script != "" {
+		words = append([]string{"python3", "-u", "-c", r.Script}, words[1:]...)
+	}
+	return words
 }
 
 func ourEnd(ours <-chan error) error {

@@ -1,13 +1,16 @@
 package interop
 
 import (
+	_ "embed" // the text of a program
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rocescope/rocescope/dissect"
 )
 
 // Table is the interoperability table.
-var Table = together(slices.Concat(perftest, others))
+var Table = together(slices.Concat(perftest, others, verbsRows()))
 
 // together puts the rows of each subject behind its first one.
 func together(rows []Row) []Row {
@@ -48,11 +51,7 @@ var others = []Row{
 	{Subject: "pingpong", Role: Client, Linux: "ibv_rc_pingpong -d {dev} -g {gid} -s 4097 -n 20 -c", Listens: "tcp", Says: "20 iters", Ours: pingpong(dissect.RC, 1024, 4097, 20), IPv6: true, Late: true},
 	{Subject: "pingpong", Role: Client, Linux: "ibv_ud_pingpong -d {dev} -g {gid} -s 501 -n 20 -c", Listens: "tcp", Says: "20 iters", Ours: pingpong(dissect.UD, 0, 501, 20), IPv6: true},
 
-	{Subject: "WRITE with immediate", Role: Server, Lacks: noImmediate},
 	{Subject: "WRITE with immediate", Role: Client, Linux: "ucmatose -C 4 -S 100", Listens: "cm", Says: "return status 0", Ours: immediates(100, 4)},
-	{Subject: "WRITE with immediate", Role: Client, Lacks: noImmediate},
-	{Subject: "perftest -R", Role: Server, Lacks: noPerftestCM},
-	{Subject: "perftest -R", Role: Client, Lacks: noPerftestCM},
 
 	{Subject: "bad wire", Role: Server, Linux: "rping -c -a {us} -V -v -C 20 -S 30001", Says: "rdma-ping-19", Ours: rping(30001, 20), Wire: both("loss 2%"), Smoke: true},
 	{Subject: "bad wire", Role: Client, Linux: "rping -s -a {it} -V -v -C 20 -S 30001", Listens: "cm", Ours: rping(30001, 20), Wire: both("loss 2%")},
@@ -64,7 +63,52 @@ var others = []Row{
 	{Subject: "bad wire", Role: Client, Linux: "rping -s -a {it} -V -v -C 10 -S 30001", Listens: "cm", Ours: rping(30001, 10), Wire: both("delay 3ms reorder 20% 50%")},
 }
 
-const (
-	noImmediate  = "with data: no program of Debian 12 does it; perftest got --write_with_imm later"
-	noPerftestCM = "rocescope serve and bench do not have perftest's conversation over CM"
-)
+// verbsProgram is one side of rocescope's exchange in the guest, on Linux's verbs: for what no program of the distribution does or checks.
+//
+//go:embed verbs.py
+var verbsProgram string
+
+// verbsTests are its messages. Both sides check data: all of RC; of UC whole messages or none, with the completions that belong to them.
+var verbsTests = []struct {
+	subject, transport, operation string
+	count, size                   int
+	ipv6                          bool
+	wire                          Wire
+	smoke                         Role
+}{
+	{subject: "WRITE with immediate", transport: "RC", operation: "write-imm", count: 50, size: 3001, smoke: Server},
+	{subject: "WRITE with immediate", transport: "RC", operation: "write-imm", count: 20, size: 3, ipv6: true},
+	{subject: "WRITE with immediate", transport: "UC", operation: "write-imm", count: 50, size: 3001},
+	{subject: "bad wire", transport: "RC", operation: "write-imm", count: 100, size: 3001, wire: both("loss 2%")},
+	{subject: "bad wire", transport: "UC", operation: "write-imm", count: 100, size: 5001, wire: both("loss 2%"), smoke: Server},
+	{subject: "bad wire", transport: "UC", operation: "send", count: 100, size: 5001, wire: both("loss 2%")},
+	{subject: "bad wire", transport: "UC", operation: "write", count: 100, size: 5001, wire: both("loss 2%")},
+}
+
+func verbsRows() (rows []Row) {
+	for _, t := range verbsTests {
+		row := Row{Subject: t.subject, Script: verbsProgram, IPv6: t.ipv6, Wire: t.wire, Says: fmt.Sprintf("%d messages, 0 wrong, 0 lost", t.count)}
+		if t.transport == "UC" && !t.wire.good() {
+			row.Says = `\d messages, 0 wrong, [1-9]\d* lost`
+		}
+		server, client := row, row
+		server.Role, server.Smoke, server.Ours = Server, t.smoke == Server, serve("")
+		what := fmt.Sprintf("{gid} %s %s %d %d", t.transport, t.operation, t.count, t.size)
+		server.Linux, client.Linux = "verbs.py client {us4} "+what, "verbs.py server "+what
+		client.Role, client.Smoke, client.Listens = Client, t.smoke == Client, "tcp"
+		operation, imm, _ := strings.Cut(t.operation, "-")
+		options := fmt.Sprintf("-n %d -s %d -t %d -m 1024 --verify -c %s", t.count, t.size, t.count, t.transport)
+		if imm != "" {
+			options += " --imm"
+		}
+		if t.transport == "RC" {
+			options += fmt.Sprintf(" -u %d", row.timeout())
+		}
+		if t.ipv6 {
+			options += " --ipv6"
+		}
+		client.Ours = bench(operation, options)
+		rows = append(rows, server, client)
+	}
+	return rows
+}

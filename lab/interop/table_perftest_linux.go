@@ -17,7 +17,7 @@ type test struct {
 	subject string
 	ipv6    bool
 	wire    Wire
-	only    Role // the other role is not to be had: perftest's servers have no IPv6 sockets, and wait for ever for what is lost
+	only    Role // the other role is not to be had: perftest's servers wait for ever for what is lost
 	smoke   Role
 }
 
@@ -33,7 +33,7 @@ var tests = []test{
 	{program: "write_bw", options: "-n 20 -s 16390 -m 4096", subject: "WRITE", smoke: Client},
 	{program: "write_bw", options: "-n 50 -s 3000 -q 4", subject: "WRITE"},
 	{program: "write_bw", options: "-n 50 -s 5000 -c UC", subject: "WRITE"},
-	{program: "write_bw", options: "-n 50 -s 3001", subject: "WRITE", ipv6: true, only: Server},
+	{program: "write_bw", options: "-n 50 -s 3001", subject: "WRITE", ipv6: true},
 	{program: "write_lat", options: "-n 200 -s 64", serve: "--program ib_write_lat -n 200 -s 64", bench: "--lat", subject: "WRITE"},
 
 	{program: "read_bw", options: "-n 100 -s 4096", subject: "READ", smoke: Client},
@@ -42,7 +42,7 @@ var tests = []test{
 	{program: "read_bw", options: "-n 20 -s 4099 -m 256", subject: "READ"},
 	{program: "read_bw", options: "-n 20 -s 16390 -m 4096", subject: "READ"},
 	{program: "read_bw", options: "-n 50 -s 5000 -q 4", subject: "READ"},
-	{program: "read_bw", options: "-n 50 -s 3001", subject: "READ", ipv6: true, only: Server},
+	{program: "read_bw", options: "-n 50 -s 3001", subject: "READ", ipv6: true},
 
 	{program: "send_bw", options: "-n 100 -s 4096", subject: "SEND", smoke: Server},
 	{program: "send_bw", options: "-n 50 -s 1", subject: "SEND"},
@@ -52,10 +52,20 @@ var tests = []test{
 	{program: "send_bw", options: "-n 50 -s 3000 -q 4", subject: "SEND"},
 	{program: "send_bw", options: "-n 50 -s 5000 -c UC", subject: "SEND"},
 	{program: "send_bw", options: "-n 50 -s 1023 -c UD", subject: "SEND"},
-	{program: "send_bw", options: "-n 50 -s 1021", subject: "SEND", ipv6: true, only: Server},
+	{program: "send_bw", options: "-n 50 -s 1021", subject: "SEND", ipv6: true},
 
 	{program: "atomic_bw", options: "-n 100 -A FETCH_AND_ADD", subject: "atomics", smoke: Client},
 	{program: "atomic_bw", options: "-n 100 -A CMP_AND_SWAP", subject: "atomics", smoke: Server},
+
+	{program: "write_bw", options: "-n 50 -s 4096 -R", subject: "perftest over CM", smoke: Server},
+	{program: "write_bw", options: "-n 50 -s 3000 -q 4 -R", subject: "perftest over CM"},
+	{program: "read_bw", options: "-n 50 -s 4096 -R", subject: "perftest over CM", smoke: Client},
+	{program: "send_bw", options: "-n 50 -s 3000 -R", subject: "perftest over CM"},
+	{program: "send_bw", options: "-n 50 -s 3000 -c UC -R", subject: "perftest over CM"},
+	{program: "send_bw", options: "-n 50 -s 900 -c UD -R", subject: "perftest over CM"},
+	{program: "atomic_bw", options: "-n 50 -A FETCH_AND_ADD -R", subject: "perftest over CM"},
+	{program: "write_bw", options: "-n 50 -s 3000 -z", subject: "perftest over CM"},
+	{program: "send_bw", options: "-n 50 -s 900 -c UD -z", subject: "perftest over CM"},
 
 	{program: "write_bw", options: "-n 100 -s 4096", subject: "bad wire", wire: both("loss 2%")},
 	{program: "write_bw", options: "-n 200 -s 5000 -c UC", subject: "bad wire", wire: both("loss 2%")},
@@ -75,15 +85,25 @@ func perftestRows() []Row {
 	for _, t := range tests {
 		row := Row{Subject: t.subject, IPv6: t.ipv6, Wire: t.wire, Says: `(?m)^ \d+ +\d+ +\d`}
 		timeout := row.timeout()
-		options := t.options
+		options, overCM := t.options, strings.HasSuffix(t.options, " -R") || strings.HasSuffix(t.options, " -z")
 		if !strings.Contains(options, "-m ") && !strings.Contains(options, "UD") {
 			options += " -m 1024"
 		}
 		if strings.Contains(options, "UC") || strings.Contains(options, "UD") {
 			timeout = 0
 		}
-		linux := fmt.Sprintf("ib_%s -F -d {dev} -x {gid} %s", t.program, options)
+		address, listens := "-x {gid} ", "tcp"
+		if strings.HasSuffix(t.options, " -R") {
+			address = "" // CM finds its own
+		}
+		if overCM {
+			listens = "cm"
+		}
+		linux := fmt.Sprintf("ib_%s -F -d {dev} %s%s", t.program, address, options)
 		ours := options + " --perftest " + t.bench
+		if t.ipv6 {
+			ours += " --ipv6"
+		}
 		if timeout > 0 {
 			linux += fmt.Sprintf(" -u %d", timeout)
 			ours += fmt.Sprintf(" -u %d", timeout)
@@ -96,7 +116,7 @@ func perftestRows() []Row {
 		server, client := row, row
 		server.Role, server.Linux, server.Ours, server.Smoke = Server, linux+" {us4}", serve(strings.TrimSpace(service+" "+t.serve)), t.smoke == Server
 		client.Role, client.Linux, client.Ours, client.Smoke = Client, linux, bench(operation, strings.Join(strings.Fields(ours), " ")), t.smoke == Client
-		client.Listens = "tcp"
+		client.Listens = listens
 		rows = append(rows, server)
 		if t.only != Server {
 			rows = append(rows, client)
