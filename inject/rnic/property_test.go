@@ -382,6 +382,7 @@ func TestUCMessagesArriveWholeOrNotAtAll(t *testing.T) {
 				rt.Fatalf("receive %d, %d bytes, is no message that was sent", n, c.ByteLen)
 			}
 		}
+		checkWritten(rt, jobs, mtu, s, &l.sides[1].dev.counters)
 		if s.calm() {
 			want := 0
 			for i, j := range jobs {
@@ -396,6 +397,38 @@ func TestUCMessagesArriveWholeOrNotAtAll(t *testing.T) {
 		}
 		verdict(rt, l, s)
 	})
+}
+
+// checkWritten looks at the memory of UC's WRITEs, which are placed as they come: each packet's part is new or as before, and as many
+// are whole as the responder counts.
+func checkWritten(t *rapid.T, jobs []*job, mtu int, s *storm, c *Counters) {
+	whole, broken, small := 0, 0, 0
+	for i, j := range jobs {
+		if j.op != OpWrite && j.op != OpWriteImm {
+			continue
+		}
+		got, sent := j.remote.Bytes(), j.local.Bytes()
+		switch {
+		case !bytes.Equal(got, sent):
+			broken++
+		case j.size > 8:
+			whole++
+		default:
+			small++ // what was there before may have been the same
+		}
+		for at := 0; at < j.size; at += mtu {
+			end := min(at+mtu, j.size)
+			if !bytes.Equal(got[at:end], sent[at:end]) && !bytes.Equal(got[at:end], j.before[at:end]) {
+				t.Fatalf("job %d: %v of %d bytes left a packet's part at %d that is neither new nor old", i, j.op, j.size, at)
+			}
+		}
+	}
+	if s.count.copies+s.count.late > 0 {
+		return // a copy counts as a message of its own
+	}
+	if n := int(c.RxWriteRequests); n < whole || n > whole+small {
+		t.Fatalf("%d WRITEs are whole, %d too short to tell, %d broken; the responder counts %d", whole, small, broken, n)
+	}
 }
 
 // remotely checks a WRITE.
