@@ -38,9 +38,9 @@ func CacheFolder() (string, error) {
 	return filepath.Join(base, "rocescope", "lab"), nil
 }
 
-// Build makes the guest from the packages that the archive has now, unless the cache has just that one already. It tells
+// Build makes a guest from the packages that the archive has now, unless the cache has just that one already. It tells
 // what it does as it goes.
-func Build(tell func(format string, args ...any)) (*Image, error) {
+func Build(kind Kind, tell func(format string, args ...any)) (*Image, error) {
 	cache, err := CacheFolder()
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func Build(tell func(format string, args ...any)) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	folder := filepath.Join(cache, key(list, agent))
+	folder := filepath.Join(cache, key(kind, list, agent))
 	if image, err := open(folder); err == nil {
 		return image, nil
 	}
@@ -76,7 +76,7 @@ func Build(tell func(format string, args ...any)) (*Image, error) {
 		return nil, err
 	}
 	made := filepath.Join(work, "image")
-	if err := writeImage(made, root, agent, list); err != nil {
+	if err := writeImage(kind, made, root, agent, list); err != nil {
 		return nil, err
 	}
 	if err := os.Rename(made, folder); err != nil && !errors.Is(err, os.ErrExist) {
@@ -87,12 +87,12 @@ func Build(tell func(format string, args ...any)) (*Image, error) {
 }
 
 // key names a guest by all that it is made from.
-func key(list []Package, agent []byte) string {
+func key(kind Kind, list []Package, agent []byte) string {
 	h := sha256.New()
 	for _, p := range list {
 		fmt.Fprintln(h, p.File)
 	}
-	fmt.Fprintln(h, recipe, programs, applets, loadAtRun, trees, left, kernelModules)
+	fmt.Fprintln(h, recipe, kind, applets, trees, left)
 	h.Write(agent)
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
@@ -110,7 +110,7 @@ func buildAgent(work string) ([]byte, error) {
 }
 
 // writeImage makes a folder with the kernel, the file system and image.json, which comes last.
-func writeImage(folder, root string, agent []byte, list []Package) error {
+func writeImage(kind Kind, folder, root string, agent []byte, list []Package) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func writeImage(folder, root string, agent []byte, list []Package) error {
 	if err := os.Rename(kernels[0], image.kernelFile()); err != nil {
 		return err
 	}
-	a, err := assemble(root, agent)
+	a, err := assemble(kind, root, agent)
 	if err != nil {
 		return err
 	}

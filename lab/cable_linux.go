@@ -123,3 +123,25 @@ func addAddresses(link netlink.Link) error {
 	}
 	return nil
 }
+
+// Join makes one wire of the cables of two bare seats.
+func Join(a, b Seat) error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU = "joint", MTU
+	snooping := false
+	joint := &netlink.Bridge{LinkAttrs: attrs, MulticastSnooping: &snooping}
+	if err := netlink.LinkAdd(joint); err != nil {
+		return fmt.Errorf("joining two guests: %w", err)
+	}
+	set(attrs.Name, "disable_ipv6", true)
+	for _, s := range []Seat{a, b} {
+		link, err := netlink.LinkByName(s.Interface())
+		if err != nil {
+			return err
+		}
+		if err := netlink.LinkSetMaster(link, joint); err != nil {
+			return fmt.Errorf("joining two guests: %w", err)
+		}
+	}
+	return netlink.LinkSetUp(joint)
+}

@@ -45,17 +45,34 @@ var kernelModules = []string{
 	"sch_prio", "sch_netem", "cls_u32", "sch_ingress", "act_mirred", "ifb",
 }
 
+// Kind is a sort of guest: what it has in it besides the agent.
+type Kind struct {
+	programs, files, modules []string // files: what programs load or read by name while they run
+}
+
+// Plain is the guest that most is run in.
+var Plain = Kind{programs, loadAtRun, kernelModules}
+
+// Storage has besides, for lab/upper, both ends of the protocols that carry storage and sockets over RDMA.
+var Storage = Kind{
+	programs: append(slices.Clone(programs),
+		"rpcbind", "exportfs", "rpc.mountd", "mount.nfs", "iscsid", "iscsiadm"),
+	files: append(slices.Clone(loadAtRun), "/etc/netconfig", "/etc/iscsi/iscsid.conf"),
+	modules: append(slices.Clone(kernelModules),
+		"brd", "nvmet_rdma", "nvme_rdma", "sd_mod", "crc32c_generic", "ib_isert", "ib_iser", "nfsd", "nfsv3", "nfsv4", "rpcrdma", "smc"),
+}
+
 // builtIn are modules that some of Debian's kernels have inside.
 var builtIn = map[string]bool{"af_packet": true, "crc32_generic": true, "virtio_pci": true}
 
 // recipe changes when assemble puts other things in than these lists say.
 const recipe = 2
 
-// assemble makes the guest's file system from the unpacked packages and the agent.
-func assemble(root string, agent []byte) (*archive, error) {
+// assemble makes a guest's file system from the unpacked packages and the agent.
+func assemble(kind Kind, root string, agent []byte) (*archive, error) {
 	a := newArchive()
 	a.put("init", modeProg, agent)
-	for _, p := range programs {
+	for _, p := range kind.programs {
 		if err := addFound(a, root, p, "bin", "sbin", "usr/bin", "usr/sbin"); err != nil {
 			return nil, err
 		}
@@ -63,7 +80,7 @@ func assemble(root string, agent []byte) (*archive, error) {
 	for _, applet := range applets {
 		a.put("bin/"+applet, modeLink, []byte("busybox"))
 	}
-	for _, file := range loadAtRun {
+	for _, file := range kind.files {
 		if err := addFile(a, root, file); err != nil {
 			return nil, err
 		}
@@ -77,7 +94,7 @@ func assemble(root string, agent []byte) (*archive, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := m.order(slices.DeleteFunc(slices.Clone(kernelModules), func(name string) bool { return m.files[name] == "" && builtIn[name] }))
+	files, err := m.order(slices.DeleteFunc(slices.Clone(kind.modules), func(name string) bool { return m.files[name] == "" && builtIn[name] }))
 	if err != nil {
 		return nil, err
 	}

@@ -12,11 +12,12 @@ import (
 	"strings"
 )
 
-// debPackages are those that the guest's programs, driver and kernel come from; apt adds what they depend on.
+// debPackages are those that the programs, driver and kernel of every kind of guest come from; apt adds what they depend on.
 var debPackages = []string{
 	"linux-image-amd64", // the flavour for clouds has no soft-RoCE
 	"rdma-core", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "perftest",
 	"iproute2", "ethtool", "busybox-static", "python3-pyverbs",
+	"nfs-kernel-server", "open-iscsi",
 }
 
 // Package is one of Debian's, by its file name in the archive, such as perftest_4.5+0.17-1_amd64.deb.

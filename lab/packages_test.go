@@ -28,11 +28,14 @@ func TestComplaint(t *testing.T) {
 
 func TestKeyTellsGuestsApart(t *testing.T) {
 	list := []Package{{"a", "1", "a_1_all.deb"}}
-	first := key(list, []byte("agent"))
-	if key(list, []byte("agent")) != first {
+	first := key(Plain, list, []byte("agent"))
+	if key(Plain, list, []byte("agent")) != first {
 		t.Error("the same guest has two keys")
 	}
-	if key(list, []byte("another")) == first || key(append(list, Package{"b", "1", "b_1_all.deb"}), []byte("agent")) == first {
+	if key(Plain, list, []byte("another")) == first || key(Plain, append(list, Package{"b", "1", "b_1_all.deb"}), []byte("agent")) == first {
 		t.Error("two guests have one key")
+	}
+	if key(Storage, list, []byte("agent")) == first {
+		t.Error("two kinds of guest have one key")
 	}
 }

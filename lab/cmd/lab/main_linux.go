@@ -4,6 +4,7 @@
 //	lab run 'ibv_devinfo' 'rdma link'
 //	lab conformance [-tier full] [-only IDs] [-captures folder] [-out docs/conformance-linux.md]
 //	lab wire [-smoke] [-only regexp] [-keep folder] [-out docs/wire-linux.md]
+//	lab upper [-only regexp] [-keep folder] [-out docs/upper-linux.md]
 //	lab test [-smoke] [-only regexp] [-keep folder] [-out docs/interop.md]
 package main
 
@@ -21,8 +22,8 @@ import (
 )
 
 func main() {
-	if len(os.Args) < 2 || !map[string]bool{"build": true, "run": true, "test": true, "conformance": true, "wire": true}[os.Args[1]] {
-		fmt.Fprintln(os.Stderr, "usage: lab build | lab run COMMAND… | lab conformance [-tier quick] [-only IDs] [-out page] | lab wire [-smoke] [-only regexp] [-out page] | lab test [-smoke] [-only regexp] [-keep folder] [-out page]")
+	if len(os.Args) < 2 || !map[string]bool{"build": true, "run": true, "test": true, "conformance": true, "wire": true, "upper": true}[os.Args[1]] {
+		fmt.Fprintln(os.Stderr, "usage: lab build | lab run COMMAND… | lab conformance [-tier quick] [-only IDs] [-out page] | lab wire [-smoke] [-only regexp] [-out page] | lab upper [-only regexp] [-keep folder] [-out page] | lab test [-smoke] [-only regexp] [-keep folder] [-out page]")
 		os.Exit(2)
 	}
 	if err := do(os.Args[1], os.Args[2:]); err != nil {
@@ -32,7 +33,11 @@ func main() {
 }
 
 func do(what string, args []string) error {
-	build := func() (*lab.Image, error) { return lab.Build(tell) }
+	kind := lab.Plain
+	if what == "upper" {
+		kind = lab.Storage
+	}
+	build := func() (*lab.Image, error) { return lab.Build(kind, tell) }
 	if what == "build" {
 		image, err := build()
 		if err == nil {
@@ -48,6 +53,8 @@ func do(what string, args []string) error {
 		return run(image, args)
 	case what == "wire":
 		return between(image, args)
+	case what == "upper":
+		return storage(image, args)
 	case what == "conformance":
 		return conform(image, args)
 	default:
