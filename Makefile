@@ -18,7 +18,7 @@ export CGO_ENABLED = 0
 LDFLAGS = -s -w $(if $(VERSION),-X github.com/rocescope/rocescope/internal/version.version=$(VERSION))
 
 .DEFAULT_GOAL := build
-.PHONY: lab lab-test help build demo test race fuzz bench bench-wire bench-rnic bench-tui microbench profile lint golangci docs install dist clean
+.PHONY: lab lab-test help build demo test race fuzz bench bench-wire bench-rnic bench-tui bench-scale microbench profile lint golangci docs install dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +49,9 @@ bench-rnic: ## the same for the software RNIC: docs/performance-rnic.md (root, m
 
 bench-tui: build ## the same for the screen: docs/performance-tui.md (minutes, some gigabytes; as root also live captures)
 	$(GO) run ./internal/bench/screen -out docs/performance-tui.md
+
+bench-scale: ## what the tracker costs when there is very much of everything: docs/scale.md (minutes, some gigabytes of memory)
+	$(GO) run ./internal/bench/scale -out docs/scale.md
 
 lab: ## build the soft-RoCE laboratory's guest from Debian packages, into the user's cache
 	$(GO) run ./lab/cmd/lab build

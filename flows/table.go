@@ -1,6 +1,8 @@
 package flows
 
 import (
+	"cmp"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/rocescope/rocescope/dissect"
@@ -60,11 +62,7 @@ func (t *Tracker) unlist(slot uint32, c *conn) {
 // final record first. So many at a time, because finding them takes a look at all:
 // in a flood of strangers that is what a packet costs.
 func (t *Tracker) evict() {
-	type idle struct {
-		last int64
-		slot uint32
-	}
-	var all []idle
+	all := make([]idle, 0, t.live)
 	for n, chunk := range t.slab {
 		for i := range chunk {
 			if c := &chunk[i]; c.flags&connLive != 0 {
@@ -72,16 +70,7 @@ func (t *Tracker) evict() {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b idle) int {
-		if a.last != b.last {
-			if a.last < b.last {
-				return -1
-			}
-			return 1
-		}
-		return int(a.slot) - int(b.slot)
-	})
-	for _, e := range all[:min(len(all), max(len(all)/16, t.live-t.opt.MaxConnections)+1)] {
+	for _, e := range longestIdle(all, min(len(all), max(len(all)/16, t.live-t.opt.MaxConnections)+1)) {
 		c := t.conn(e.slot)
 		if c.flags&connProvisional != 0 {
 			t.giveUp(e.slot) // there is no time left to find out whose it is
@@ -98,6 +87,49 @@ func (t *Tracker) evict() {
 		t.unlist(e.slot, c)
 		t.release(e.slot)
 	}
+}
+
+// idle is a connection, and when it was heard of last.
+type idle struct {
+	last int64
+	slot uint32
+}
+
+func (a idle) compare(b idle) int {
+	return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(a.slot, b.slot))
+}
+
+// longestIdle returns the n longest idle ones, in order. Only those are sorted:
+// halves that lie to one side of them are left alone. The pivots are random, lest
+// somebody choose times that make this slow.
+func longestIdle(all []idle, n int) []idle {
+	lo, hi := 0, len(all)
+	for hi-lo > 32 && n < hi {
+		pivot := all[lo+rand.IntN(hi-lo)]
+		i, j := lo, hi-1
+		for i <= j {
+			switch {
+			case all[i].compare(pivot) < 0:
+				i++
+			case all[j].compare(pivot) > 0:
+				j--
+			default:
+				all[i], all[j] = all[j], all[i]
+				i, j = i+1, j-1
+			}
+		}
+		// all[lo:j+1] are at most the pivot, all[i:hi] at least.
+		switch {
+		case n <= j+1:
+			hi = j + 1
+		case n >= i:
+			lo = i
+		default:
+			lo, hi = n, n
+		}
+	}
+	slices.SortFunc(all[:hi], idle.compare)
+	return all[:n]
 }
 
 func (c *conn) lastSeen() int64 {

@@ -4,6 +4,7 @@
 package traffic
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
@@ -25,6 +26,13 @@ type Config struct {
 	// WritesOnly leaves out READs and SENDs.
 	WritesOnly bool
 	Seed       uint64
+	// First is how many connections other generators made, which these are to
+	// differ from. HostPairs counts over all of them.
+	First int
+	// Start is the time before the first packet, in nanoseconds since the Unix
+	// epoch, and Every from each packet to the next; 0 = some day in 2023, and one
+	// behind the other at 100 Gb/s.
+	Start, Every int64
 }
 
 // Generator makes one packet after the other. Each connection goes round its
@@ -79,7 +87,7 @@ func New(c Config) *Generator {
 	}
 	g := &Generator{
 		cfg: c, rnd: rand.New(rand.NewPCG(c.Seed, 0x726F6365)), conns: make([]conn, c.Connections),
-		now:    1_700_000_000_000_000_000,
+		now:    cmp.Or(c.Start, 1_700_000_000_000_000_000),
 		shapes: map[shape]*template{},
 	}
 	for i := range g.conns {
@@ -180,6 +188,12 @@ func (g *Generator) Opening() int { return len(g.opener.steps) }
 // Cycle is how many packets a connection's script has.
 func (g *Generator) Cycle() int { return len(g.script.steps) }
 
+// Messages is how many messages Establish makes of a connection, and how many a
+// cycle of its script has.
+func (g *Generator) Messages() (opening, cycle int) {
+	return int(g.opener.msgs), int(g.script.msgs)
+}
+
 // Establish makes the first packets of each connection, a small message of each
 // kind, one connection after the other, so that a tracker finds out which two
 // queue pairs talk. It returns
@@ -215,8 +229,10 @@ func (g *Generator) packet(i int, s *script) []byte {
 	st := &s.steps[k.step]
 	t := g.shapes[st.shape]
 	f := t.frame
-	g.now += int64(len(f)+24)*8/100 + 1 // at 100 Gb/s: preamble, FCS and gap are 24 bytes
-
+	if g.now += g.cfg.Every; g.cfg.Every == 0 {
+		g.now += int64(len(f)+24)*8/100 + 1 // at 100 Gb/s: preamble, FCS and gap are 24 bytes
+	}
+	i += g.cfg.First
 	pair, d := uint32(i%g.cfg.HostPairs), 0
 	src, dst := 0x0A000000|pair, 0x0A800000|pair // 10.0.0.0/9 to 10.128.0.0/9
 	qpn := uint32(i/g.cfg.HostPairs)*2 + 0x200
