@@ -36,6 +36,7 @@ type Command struct {
 	BadReceive  bool     `json:"bad_receive,omitempty"`
 	CQ          int      `json:"cq,omitempty"`
 	IPv6        bool     `json:"ipv6,omitempty"`
+	Posts       []Posted `json:"posts,omitempty"` // what the case will have it post, for a device that has to know beforehand
 
 	// Of connect: the other side, and the device's own times and counts.
 	Remote     *Numbers `json:"remote,omitempty"`
@@ -60,6 +61,13 @@ type Command struct {
 	Data   []byte `json:"data,omitempty"` // base64
 
 	State string `json:"state,omitempty"` // of modify: ERROR
+}
+
+// Posted is a series of messages that a case has a device post.
+type Posted struct {
+	Operation string `json:"operation"`
+	Length    int    `json:"length"`
+	Count     int    `json:"count"`
 }
 
 // Numbers are what a side says of its queue pair and memory.

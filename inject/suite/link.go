@@ -202,7 +202,7 @@ func (l *link) byHook(c *Case, i int, seed uint64) (*pair, error) {
 	name := pairName(i)
 	create := &Command{
 		Do: "create", QP: name, Transport: s.Transport, MTU: s.mtu(), PSN: s.DevicePSN, Access: access, Receives: receives,
-		ReceiveSize: max(s.ReceiveSize, 0), Depth: max(s.Depth, 0), DeviceDepth: s.DeviceDepth, SRQ: s.SRQ, BadReceive: s.BadReceive && !l.usual, CQ: s.CQ, IPv6: s.IPv6,
+		ReceiveSize: max(s.ReceiveSize, 0), Depth: max(s.Depth, 0), DeviceDepth: s.DeviceDepth, SRQ: s.SRQ, BadReceive: s.BadReceive && !l.usual, CQ: s.CQ, IPv6: s.IPv6, Posts: c.posts(name),
 	}
 	transport := transports[s.Transport]
 	if i > 0 { // the bystanders are plain

@@ -31,6 +31,9 @@ func (r *runner) live() error {
 		return err
 	}
 	r.from = len(r.w.records)
+	if err := r.fallen(r.l.pairs[0]); err != nil {
+		return err
+	}
 	before := r.problems
 	r.problems = nil
 	defer func() { r.problems = append(before, r.problems...) }()
@@ -106,6 +109,32 @@ func (r *runner) live() error {
 	if r.probe.Ping == probeSilent {
 		r.problem(Problem{Kind: "probe", Required: "a ping is answered, as it was before the case", Seen: "no answer"})
 	}
+	return nil
+}
+
+// fallen asks whether the device's queue pair is in ERROR though none of its completions said so: then it is no hang that it is mute.
+func (r *runner) fallen(p *pair) error {
+	if r.c.Role != requester || p.dead {
+		return nil
+	}
+	a, err := r.l.ask(&Command{Do: "completions", QP: pairName(p.index)})
+	if errors.Is(err, ErrUnsupported) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, c := range a.Completions {
+		p.dead = p.dead || !c.Receive && c.Status != "SUCCESS"
+	}
+	if p.dead || !strings.HasPrefix(a.State, "ERR") {
+		return nil
+	}
+	p.dead = true
+	r.problem(Problem{
+		Kind: "state", Required: "a queue pair that goes to ERROR has a completion that says why", Seen: "it is in ERROR, and no completion is an error",
+		Rule: "IBA 10.3.1.7", Packets: r.packets(0, len(r.w.records)),
+	})
 	return nil
 }
 

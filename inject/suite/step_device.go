@@ -9,14 +9,7 @@ import (
 
 // request has the device request, and looks at what becomes of it and of the data.
 func (r *runner) request(p *pair, s *Step) error {
-	n := 64
-	if s.Length != nil {
-		n = *s.Length
-	}
-	atomic := s.Device == "compare-swap" || s.Device == "fetch-add"
-	if atomic {
-		n = 8
-	}
+	n := s.deviceLength()
 	name := pairName(p.index)
 	if p.owed == 0 {
 		if _, err := r.l.ask(&Command{Do: "completions", QP: name}); err != nil {
@@ -75,6 +68,28 @@ func (r *runner) request(p *pair, s *Step) error {
 		return nil
 	}
 	return r.arrived(p, s, n, at, before)
+}
+
+// deviceLength is how long the messages are that a step has the device post.
+func (s *Step) deviceLength() int {
+	switch {
+	case s.Device == "compare-swap", s.Device == "fetch-add":
+		return 8
+	case s.Length != nil:
+		return *s.Length
+	}
+	return 64
+}
+
+// posts is what the case has the device post on a queue pair.
+func (c *Case) posts(name string) (all []Posted) {
+	for i := range c.Steps {
+		s := &c.Steps[i]
+		if s.Device != "" && or2(s.QP, pairName(0)) == name {
+			all = append(all, Posted{s.Device, s.deviceLength(), s.Count})
+		}
+	}
+	return all
 }
 
 // places are where a device's messages lie in its memory source, or sink: one behind the other, and from 0 on where one does not fit.

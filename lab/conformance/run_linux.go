@@ -26,15 +26,18 @@ const (
 	answerTime = 2 * time.Second
 )
 
-// Run boots the guest, has the hook speak for its device, and runs the suite. The guest is to be there behind it.
-func Run(ctx context.Context, image *lab.Image, o suite.Options) (*suite.Result, *lab.Guest, error) {
+// Run boots the guest, has a hook speak for its device, that for verbs or perftest's, and runs the suite. The guest is to be there
+// behind it.
+func Run(ctx context.Context, image *lab.Image, perftest bool, o suite.Options) (*suite.Result, *lab.Guest, error) {
 	g, err := lab.Boot(image)
 	if err != nil {
 		return nil, nil, err
 	}
-	hook, err := dial(g)
-	if err != nil {
-		return nil, g, err
+	var hook suite.Device = NewPerftest(g)
+	if !perftest {
+		if hook, err = dial(g); err != nil {
+			return nil, g, err
+		}
 	}
 	defer hook.Close()
 	all, err := suite.Conformance()
@@ -59,7 +62,7 @@ func Run(ctx context.Context, image *lab.Image, o suite.Options) (*suite.Result,
 }
 
 // dial starts the hook in the guest and connects to it.
-func dial(g *lab.Guest) (*suite.ExecHook, error) {
+func dial(g *lab.Guest) (suite.Device, error) {
 	p, err := g.Start("python3", "-u", "-c", suite.VerbsHook, "--address", lab.Peer.IP4.Addr().String(), "--listen", strconv.Itoa(hookPort))
 	if err != nil {
 		return nil, err

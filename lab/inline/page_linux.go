@@ -16,10 +16,12 @@ func Page(kernel string, results []Result) string {
 
 Two guests of the [laboratory](lab.md), Linux %s (soft-RoCE), run unmodified perftest and rping through [rocescope wire](wire.md).
 Captures at both guests' taps are compared byte by byte. "Gone" are packets that did not come out as they went in, "new" those that came out
-and had not gone in like that, "late" those that others overtook. Without a rule all three are 0. A rule struck exactly one packet.
+and had not gone in like that, "late" those that others overtook. Without a rule all three are 0. A rule struck exactly one packet; where
+it changed one, the packet that is new is the one that is gone but for that bit, or for its ECN bits and the sum of its IP header; where it
+delayed one, that one took as long. "flows sees" is what rocescope's tracker counts in the capture at each end, and it counts nothing else.
 
-| what | rule | packets | gone | new | late | the client counted | the server counted | result |
-|---|---|---:|---:|---:|---:|---|---|---|
+| what | rule | packets | gone | new | late | slowest | flows sees at the client | flows sees at the server | the client counted | the server counted | result |
+|---|---|---:|---:|---:|---:|---:|---|---|---|---|---|
 `, kernel)
 	for i := range results {
 		r := &results[i]
@@ -28,7 +30,7 @@ and had not gone in like that, "late" those that others overtook. Without a rule
 			rule = "`" + r.Rule + "`"
 		}
 		if !r.Ran {
-			fmt.Fprintf(&b, "| %s | %s | | | | | | | not run |\n", r.Name, rule)
+			fmt.Fprintf(&b, "| %s | %s | | | | | | | | | | not run |\n", r.Name, rule)
 			continue
 		}
 		outcome := "passed"
@@ -36,7 +38,8 @@ and had not gone in like that, "late" those that others overtook. Without a rule
 			first, _, _ := strings.Cut(r.Failed, "\n")
 			outcome = "**failed**: " + first
 		}
-		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %d | %s | %s | %s |\n", r.Name, rule, r.Packets, r.Lost, r.Made, r.Late, moved(r.Moved[0]), moved(r.Moved[1]), outcome)
+		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %d | %.1f ms | %s | %s | %s | %s | %s |\n", r.Name, rule, r.Packets, r.Lost, r.Made, r.Late,
+			r.Took.Seconds()*1e3, moved(r.Saw[0]), moved(r.Saw[1]), moved(r.Moved[0]), moved(r.Moved[1]), outcome)
 	}
 	return b.String()
 }

@@ -2,22 +2,16 @@ package inline
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/rocescope/rocescope/captures"
-	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/lab"
 )
 
@@ -38,10 +32,10 @@ type Result struct {
 	Failed  string
 	Seconds float64
 	Packets int
-	Lost    int
-	Made    int
-	Late    int
-	Moved   [2]map[string]int64
+	Effect                      // on the packets, as found
+	Took    time.Duration       // the longest way of a packet from tap to tap
+	Saw     [2]map[string]int64 // by flows, in the capture of each tap
+	Moved   [2]map[string]int64 // by the counters of each guest
 	Console [2]string
 }
 
@@ -171,7 +165,13 @@ func (p *Pair) run(r *Result, keep string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(r.judgeWire(text), r.judgePackets(files[0], files[1]), r.judgeCounters())
+	var taps [2]*tap
+	for i := range taps {
+		if taps[i], err = read(files[i]); err != nil {
+			return err
+		}
+	}
+	return errors.Join(r.judgeWire(text), r.judgePackets(taps), r.judgeFlows(taps), r.judgeCounters())
 }
 
 // programs runs the server, then the client.
@@ -219,130 +219,4 @@ func (p *Pair) counters(i int) map[string]int64 {
 	}
 	delete(all, "lifespan")
 	return all
-}
-
-// judgeWire holds what wire says against the rule: it struck once, and nothing was lost by the way.
-func (r *Result) judgeWire(text []byte) error {
-	var d struct {
-		Directions []struct {
-			Missed   uint64 `json:"not_received"`
-			TooLong  uint64 `json:"too_long"`
-			Stuck    uint64 `json:"not_taken"`
-			SendLost uint64 `json:"lost"`
-		} `json:"directions"`
-		Rules []struct{ Struck uint64 } `json:"rules"`
-	}
-	if err := json.Unmarshal(text, &d); err != nil {
-		return fmt.Errorf("what rocescope wire said: %w", err)
-	}
-	for _, w := range d.Directions {
-		if w.Missed+w.TooLong+w.Stuck+w.SendLost > 0 {
-			return fmt.Errorf("wire lost packets of its own: %+v", w)
-		}
-	}
-	var struck uint64
-	for _, x := range d.Rules {
-		struck += x.Struck
-	}
-	if r.Rule != "" && struck != 1 {
-		return fmt.Errorf("the rule struck %d packets, not 1", struck)
-	}
-	return nil
-}
-
-// judgePackets compares what went in with what came out, packet by packet, both ways.
-func (r *Result) judgePackets(client, server string) error {
-	sides := [2][2][]string{} // by tap, and by whose packets
-	for i, file := range []string{client, server} {
-		var err error
-		if sides[i], err = packets(file); err != nil {
-			return err
-		}
-	}
-	for from := range 2 {
-		in, out := sides[from][from], sides[1-from][from]
-		r.Packets += len(in)
-		lost, made, late := differ(in, out)
-		r.Lost, r.Made, r.Late = r.Lost+lost, r.Made+made, r.Late+late
-	}
-	if r.Lost != r.Row.Lost || r.Made != r.Row.Made || r.Late != r.Row.Late {
-		return fmt.Errorf("of %d packets %d did not come out as they went in, %d came out that had not gone in, %d were overtaken; asked for were %d, %d and %d",
-			r.Packets, r.Lost, r.Made, r.Late, r.Row.Lost, r.Row.Made, r.Row.Late)
-	}
-	if r.Packets == 0 {
-		return errors.New("no packet was seen")
-	}
-	return nil
-}
-
-// differ compares two sequences of packets: those missing in out, those that only out has, and those that come later in out than
-// packets that they went in before.
-func differ(in, out []string) (lost, made, late int) {
-	at := map[string][]int{}
-	for i, s := range in {
-		at[s] = append(at[s], i)
-	}
-	var order []int
-	for _, s := range out {
-		if len(at[s]) == 0 {
-			made++
-			continue
-		}
-		order = append(order, at[s][0])
-		at[s] = at[s][1:]
-	}
-	newest := -1
-	for _, i := range order {
-		if i < newest {
-			late++
-		}
-		newest = max(newest, i)
-	}
-	return len(in) - len(order), made, late
-}
-
-// packets reads the RoCE packets of a capture, those of the client and those of the server.
-func packets(file string) (all [2][]string, err error) {
-	src, err := captures.Open(file)
-	if err != nil {
-		return all, err
-	}
-	defer src.Close()
-	server := dissect.AddrFrom(lab.Seat{N: 1}.Side().IP4.Addr())
-	var d dissect.Decoder
-	var pkt dissect.Packet
-	frames := make([]captures.Frame, 64)
-	for {
-		n, err := src.ReadBatch(frames)
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return all, err
-		}
-		for i := range frames[:n] {
-			f := &frames[i]
-			d.Decode(f.Link, f.Data, f.WireLen, &pkt)
-			if !pkt.Has(dissect.LayerBTH) {
-				continue
-			}
-			from := 0
-			if pkt.Src == server {
-				from = 1
-			}
-			all[from] = append(all[from], string(f.Data))
-		}
-	}
-}
-
-// judgeCounters compares how the guests' counters moved.
-func (r *Result) judgeCounters() error {
-	for i, want := range []map[string]int64{r.ClientMoves, r.ServerMoves} {
-		for _, name := range slices.Sorted(maps.Keys(want)) {
-			if got := r.Moved[i][name]; got != want[name] {
-				return fmt.Errorf("%s of the %s moved by %d, not by %d", name, []string{"client", "server"}[i], got, want[name])
-			}
-		}
-	}
-	return nil
 }

@@ -24,9 +24,13 @@ func conform(image *lab.Image, args []string) error {
 	skip := flags.String("skip", "", "IDs or rows of cases that are left out")
 	captures := flags.String("captures", "", "where a capture of each case goes")
 	result := flags.String("json", "", "the result as JSON (rocescope.test/1)")
+	by := flags.String("by", "verbs", "who speaks for the device in the guest: verbs (pyverbs), or perftest (its programs)")
 	verbose := flags.Bool("v", false, "all that is known of cases that deviate")
 	out := flags.String("out", "", "the page to write")
 	_ = flags.Parse(args)
+	if *by != "verbs" && *by != "perftest" {
+		return fmt.Errorf("-by %s: it is verbs or perftest", *by)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	o := suite.Options{Tier: *tier, Captures: *captures, Cases: list(*cases), Seed: *seed, Only: list(*only), Skip: list(*skip)}
@@ -39,7 +43,7 @@ func conform(image *lab.Image, args []string) error {
 			fmt.Println(c.Text())
 		}
 	}
-	res, g, err := conformance.Run(ctx, image, o)
+	res, g, err := conformance.Run(ctx, image, *by == "perftest", o)
 	if g != nil {
 		defer g.Close()
 	}

@@ -44,7 +44,7 @@ func between(image *lab.Image, args []string) error {
 			verdict = "FAILED"
 			failed++
 		}
-		fmt.Printf("%s %5.1f s  %s: %d packets, client %v, server %v\n", verdict, r.Seconds, row.Name, r.Packets, r.Moved[0], r.Moved[1])
+		fmt.Printf("%s %5.1f s  %s: %d packets, client %v, server %v; flows: %v, %v\n", verdict, r.Seconds, row.Name, r.Packets, r.Moved[0], r.Moved[1], r.Saw[0], r.Saw[1])
 		if r.Failed != "" {
 			fmt.Println("    " + strings.ReplaceAll(r.Failed, "\n", "\n    "))
 		}
