@@ -32,6 +32,7 @@ var parts = []struct {
 	{"first", firstResult},
 	{"iwarp", reassembly},
 	{"report", htmlReport},
+	{"ingest", ingest},
 }
 
 // bench is one run of the command.
@@ -52,7 +53,7 @@ func main() {
 	}
 	binary := flag.String("binary", "./rocescope", "the built program")
 	out := flag.String("out", "", "write the page to this `file`; else to standard output")
-	only := flag.String("only", "", "run only these parts, comma-separated: decode, read, icrc, track, million, process, cores, first, iwarp, report")
+	only := flag.String("only", "", "run only these parts, comma-separated: decode, read, icrc, track, million, process, cores, first, iwarp, report, ingest")
 	packets := flag.Int("packets", 400_000, "packets of a capture")
 	dir := flag.String("dir", "", "`folder` for captures, some gigabytes; else a temporary one")
 	profile := flag.String("cpuprofile", "", "write a processor profile of what runs in this process to this `file`")

@@ -116,20 +116,28 @@ func (b *Block) Reset() {
 	}
 }
 
-// AppendRow copies a row of another block of the same table.
-func (b *Block) AppendRow(from *Block, row int) {
+// AppendRows copies rows of another block of the same table, column by column.
+func (b *Block) AppendRows(from *Block, rows []int32) {
 	for i := range b.Cells {
 		c, f := &b.Cells[i], &from.Cells[i]
 		if b.Table.Columns[i].Type == Text {
-			c.Texts = append(c.Texts, f.Texts[row])
+			c.Texts = pick(c.Texts, f.Texts, rows)
 		} else {
-			c.Bits = append(c.Bits, f.Bits[row])
+			c.Bits = pick(c.Bits, f.Bits, rows)
 		}
 		if b.Table.Columns[i].Nullable {
-			c.Nulls = append(c.Nulls, f.Nulls[row])
+			c.Nulls = pick(c.Nulls, f.Nulls, rows)
 		}
 	}
-	b.Rows++
+	b.Rows += len(rows)
+}
+
+func pick[T any](to, from []T, rows []int32) []T {
+	to = slices.Grow(to, len(rows))
+	for _, row := range rows {
+		to = append(to, from[row])
+	}
+	return to
 }
 
 // Writer takes rows somewhere. It serves one goroutine.

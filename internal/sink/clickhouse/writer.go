@@ -36,7 +36,8 @@ type Writer struct {
 	o       Options
 	shards  []*shard
 	open    map[place]*sink.Parcel
-	numbers map[place]uint64 // blocks begun
+	numbers map[place]uint64  // blocks begun
+	rows    map[place][]int32 // of the block at hand
 	tables  map[*sink.Table]*columns
 	version uint64 // of the last block
 }
@@ -57,7 +58,7 @@ func Open(ctx context.Context, t *Target, o Options) (*Writer, error) {
 	if o.Rows <= 0 {
 		o.Rows = defaultRows
 	}
-	w := &Writer{o: o, open: map[place]*sink.Parcel{}, numbers: map[place]uint64{}, tables: map[*sink.Table]*columns{}}
+	w := &Writer{o: o, open: map[place]*sink.Parcel{}, numbers: map[place]uint64{}, rows: map[place][]int32{}, tables: map[*sink.Table]*columns{}}
 	for i, addr := range t.Shards {
 		s, err := w.openShard(ctx, t, addr)
 		if err != nil {
@@ -168,19 +169,18 @@ func (w *Writer) Replaces() bool { return true }
 
 // Write implements sink.Writer. Behind the end of a block of the collector all rows are on their way: nothing waits for more.
 func (w *Writer) Write(b *sink.Block) error {
-	c := w.columns(b.Table)
-	for row := range b.Rows {
-		run, conn := b.Cells[c.run].Bits[row], uint64(0)
-		if c.conn >= 0 {
-			conn = b.Cells[c.conn].Bits[row]
-		}
-		p := place{b.Table, shardOf(run, conn, len(w.shards)), b.Cells[c.day].Int(row) / int64(24*time.Hour), run}
-		to := w.open[p]
-		if to == nil {
-			to = w.begin(p)
-		}
-		to.AppendRow(b, row)
-		if to.Rows >= w.o.Rows {
+	for p, rows := range w.sort(b) {
+		for len(rows) > 0 {
+			to := w.open[p]
+			if to == nil {
+				to = w.begin(p)
+			}
+			n := min(len(rows), w.o.Rows-to.Rows)
+			to.AppendRows(b, rows[:n])
+			rows = rows[n:]
+			if to.Rows < w.o.Rows {
+				continue
+			}
 			if err := w.finish(p); err != nil {
 				return err
 			}
@@ -190,6 +190,26 @@ func (w *Writer) Write(b *sink.Block) error {
 		return w.bound()
 	}
 	return w.finishAll()
+}
+
+// sort says which rows of a block belong where.
+func (w *Writer) sort(b *sink.Block) map[place][]int32 {
+	if len(w.rows) > maxOpen {
+		clear(w.rows)
+	}
+	for p, rows := range w.rows {
+		w.rows[p] = rows[:0]
+	}
+	c := w.columns(b.Table)
+	for row := range b.Rows {
+		run, conn := b.Cells[c.run].Bits[row], uint64(0)
+		if c.conn >= 0 {
+			conn = b.Cells[c.conn].Bits[row]
+		}
+		p := place{b.Table, shardOf(run, conn, len(w.shards)), b.Cells[c.day].Int(row) / int64(24*time.Hour), run}
+		w.rows[p] = append(w.rows[p], int32(row))
+	}
+	return w.rows
 }
 
 func (w *Writer) columns(t *sink.Table) *columns {

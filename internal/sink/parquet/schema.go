@@ -2,6 +2,7 @@ package parquet
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 
@@ -26,7 +27,7 @@ var goTypes = map[sink.Type]reflect.Type{
 func schemaOf(t *sink.Table) *parquet.Schema {
 	var fields []reflect.StructField
 	for i, c := range t.Columns {
-		tag := []string{c.Name, "zstd"}
+		tag := []string{c.Name}
 		if c.Nullable {
 			tag = append(tag, "optional")
 		}
@@ -56,27 +57,37 @@ func metadata(t *sink.Table) []parquet.WriterOption {
 	return all
 }
 
-// value is one cell as the library takes it.
-func value(c *sink.Column, cells *sink.Cells, row, column int) parquet.Value {
-	defined := 0
-	if c.Nullable {
-		if cells.Null(row) {
-			return parquet.NullValue().Level(0, 0, column)
-		}
-		defined = 1
-	}
-	var v parquet.Value
+// values appends cells of a column, those of some rows, as the library takes them. It reads levels only where a value may be
+// missing.
+func values(to []parquet.Value, c *sink.Column, cells *sink.Cells, rows []int32, column int) []parquet.Value {
 	switch c.Type {
 	case sink.Bool:
-		v = parquet.BooleanValue(cells.Bits[row] != 0)
+		to = pick(to, cells.Bits, rows, func(v uint64) parquet.Value { return parquet.BooleanValue(v != 0) })
 	case sink.Uint16, sink.Uint32:
-		v = parquet.Int32Value(int32(cells.Bits[row]))
+		to = pick(to, cells.Bits, rows, func(v uint64) parquet.Value { return parquet.Int32Value(int32(v)) })
 	case sink.Uint64, sink.Int64, sink.Time:
-		v = parquet.Int64Value(int64(cells.Bits[row]))
+		to = pick(to, cells.Bits, rows, func(v uint64) parquet.Value { return parquet.Int64Value(int64(v)) })
 	case sink.Float64:
-		v = parquet.DoubleValue(cells.Float(row))
+		to = pick(to, cells.Bits, rows, func(v uint64) parquet.Value { return parquet.DoubleValue(math.Float64frombits(v)) })
 	case sink.Text:
-		v = parquet.ByteArrayValue(unsafeBytes(cells.Texts[row]))
+		to = pick(to, cells.Texts, rows, func(v string) parquet.Value { return parquet.ByteArrayValue(unsafeBytes(v)) })
 	}
-	return v.Level(0, defined, column)
+	if !c.Nullable {
+		return to
+	}
+	for i, row := range rows {
+		if cells.Nulls[row] {
+			to[i] = parquet.NullValue().Level(0, 0, column)
+		} else {
+			to[i] = to[i].Level(0, 1, column)
+		}
+	}
+	return to
+}
+
+func pick[T any](to []parquet.Value, from []T, rows []int32, value func(T) parquet.Value) []parquet.Value {
+	for _, row := range rows {
+		to = append(to, value(from[row]))
+	}
+	return to
 }

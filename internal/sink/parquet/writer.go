@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 	"unsafe"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/rocescope/rocescope/internal/sink"
 )
@@ -21,8 +24,15 @@ const Parts = 16
 // comes later for its part goes into another file beside it.
 const maxOpen = 4 * Parts * 5
 
-// rowGroup is how many rows lie together, and so how much memory an open file takes.
-const rowGroup = 64 << 10
+// rowGroup is how many rows lie together at least, and pageSize how many bytes of one column. An open file has a page of each
+// column in memory.
+const (
+	rowGroup = 64 << 10
+	pageSize = 32 << 10
+)
+
+// chunk is how many values are handed over at a time: few enough to stay in the processor's cache.
+const chunk = 512
 
 // Writer writes files below a folder.
 type Writer struct {
@@ -31,8 +41,8 @@ type Writer struct {
 	files  map[part]*file
 	number map[part]int // of files begun
 	tables map[*sink.Table]*layout
-	clock  int             // counts blocks
-	slab   []parquet.Value // of the block at hand
+	clock  int // counts blocks
+	codec  zstd.Codec
 }
 
 // layout is what is known of a table.
@@ -54,8 +64,10 @@ type file struct {
 	path string
 	out  *os.File
 	w    *parquet.GenericWriter[any]
-	rows []parquet.Row // of the block at hand
+	rows []int32 // of the block at hand
+	full int     // rows of the row group at hand
 	used int
+	vals [chunk]parquet.Value
 }
 
 // New begins to write below a folder. Files of the same run that are there must be wanted to be overwritten: then they go.
@@ -75,7 +87,7 @@ func New(dir string, run uint64, force bool) (*Writer, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder: %w", err)
 	}
-	return &Writer{dir: dir, run: run, files: map[part]*file{}, number: map[part]int{}, tables: map[*sink.Table]*layout{}}, nil
+	return &Writer{dir: dir, run: run, files: map[part]*file{}, number: map[part]int{}, tables: map[*sink.Table]*layout{}, codec: zstd.Codec{Level: zstd.SpeedFastest}}, nil
 }
 
 // Replaces implements sink.Writer: a row stays.
@@ -85,9 +97,6 @@ func (w *Writer) Replaces() bool { return false }
 func (w *Writer) Write(b *sink.Block) error {
 	l := w.layout(b.Table)
 	w.clock++
-	if need := b.Rows * len(b.Cells); len(w.slab) < need {
-		w.slab = make([]parquet.Value, need)
-	}
 	var touched []*file
 	for row := range b.Rows {
 		p := part{b.Table, b.Cells[l.time].Int(row) / int64(time.Hour), int(partOf(uint32(b.Cells[l.qpn].Bits[row])))}
@@ -102,19 +111,39 @@ func (w *Writer) Write(b *sink.Block) error {
 			f.used = w.clock
 			touched = append(touched, f)
 		}
-		values := w.slab[row*len(b.Cells) : (row+1)*len(b.Cells) : (row+1)*len(b.Cells)]
-		for i := range b.Cells {
-			values[i] = value(&b.Table.Columns[i], &b.Cells[i], row, i)
-		}
-		f.rows = append(f.rows, values)
+		f.rows = append(f.rows, int32(row))
 	}
+	// The encoding is nearly all of the work, and the files know nothing of each other.
+	var all errgroup.Group
+	all.SetLimit(runtime.GOMAXPROCS(0))
 	for _, f := range touched {
-		if _, err := f.w.WriteRows(f.rows); err != nil {
-			return fmt.Errorf("write %s: %w", f.path, err)
-		}
-		f.rows = f.rows[:0]
+		all.Go(func() error { return f.write(b) })
+	}
+	if err := all.Wait(); err != nil {
+		return err
 	}
 	return w.fewer()
+}
+
+// write writes the block's rows that belong to the file, column by column.
+func (f *file) write(b *sink.Block) error {
+	for column, to := range f.w.ColumnWriters() {
+		for rows := range slices.Chunk(f.rows, chunk) {
+			if _, err := to.WriteRowValues(values(f.vals[:0], &b.Table.Columns[column], &b.Cells[column], rows, column)); err != nil {
+				return fmt.Errorf("write %s: %w", f.path, err)
+			}
+		}
+	}
+	f.full += len(f.rows)
+	f.rows = f.rows[:0]
+	if f.full < rowGroup {
+		return nil
+	}
+	f.full = 0
+	if err := f.w.Flush(); err != nil {
+		return fmt.Errorf("write %s: %w", f.path, err)
+	}
+	return nil
 }
 
 func (w *Writer) layout(t *sink.Table) *layout {
@@ -142,7 +171,7 @@ func (w *Writer) begin(p part, l *layout) (*file, error) {
 		return nil, fmt.Errorf("make the file: %w", err)
 	}
 	f.w = parquet.NewGenericWriter[any](f.out, append([]parquet.WriterOption{
-		l.schema, parquet.MaxRowsPerRowGroup(rowGroup), parquet.CreatedBy("rocescope", "1", ""),
+		l.schema, parquet.Compression(&w.codec), parquet.PageBufferSize(pageSize), parquet.CreatedBy("rocescope", "1", ""),
 	}, l.options...)...)
 	w.files[p] = f
 	return f, nil
