@@ -139,8 +139,8 @@ func TestFieldsDoNotAllocate(t *testing.T) {
 	buf := make([]byte, 0, 4096)
 	for _, b := range benchFrames {
 		p := decoded(b.link, b.frame)
-		for i := range fields {
-			f := &fields[i]
+		for i := range Fields() {
+			f := &Fields()[i]
 			if n := testing.AllocsPerRun(10, func() { f.AppendText(buf[:0], p, b.frame) }); n != 0 {
 				t.Errorf("%s, %s: %v allocations", b.name, f.Name, n)
 			}

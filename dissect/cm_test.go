@@ -252,8 +252,8 @@ func TestCMCutAnywhere(t *testing.T) {
 				t.Fatalf("%v, %d bytes captured: malformed: %v", a, n, p.Problems())
 			}
 			readCM(m)
-			for i := range fields {
-				f := &fields[i]
+			for i := range Fields() {
+				f := &Fields()[i]
 				text, ok := f.AppendText(nil, &p, cut)
 				if ok && f.Layer >= LayerMAD && f.Layer <= LayerIPCM && f.When == nil {
 					if all, _ := f.AppendText(nil, whole, frame); !strings.HasPrefix(string(all), string(text)) || f.Kind != Bytes && string(all) != string(text) {

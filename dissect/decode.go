@@ -12,6 +12,7 @@ const (
 	etherQinQ       = 0x88A8
 	etherQinQOld    = 0x9100
 	etherRoCEv1     = 0x8915
+	etherLLDP       = 0x88CC
 )
 
 const (
@@ -215,6 +216,8 @@ func (d *Decoder) etherType(p *Packet, b []byte, t uint16, off int) {
 		}
 	case etherMACControl:
 		p.macControl(b, off)
+	case etherLLDP:
+		p.lldp(b, off)
 	case etherMPLS, etherMPLSMulticast:
 		d.mpls(p, b, off)
 	case etherPPPoE:

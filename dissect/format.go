@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"net/netip"
 	"strconv"
+	"unicode/utf8"
 )
 
 const hexDigits = "0123456789abcdef"
@@ -12,7 +13,7 @@ const hexDigits = "0123456789abcdef"
 // false, and dst unchanged, where the frame does not have it.
 func (f *Field) AppendText(dst []byte, p *Packet, frame []byte) (out []byte, ok bool) {
 	switch f.Kind {
-	case MAC, IPv4Addr, IPv6Addr, Bytes:
+	case MAC, IPv4Addr, IPv6Addr, Bytes, String:
 		raw, ok := f.Raw(p, frame)
 		if !ok {
 			return dst, false
@@ -38,8 +39,30 @@ func (f *Field) appendRaw(dst, raw []byte) []byte {
 	case IPv4Addr, IPv6Addr:
 		a, _ := netip.AddrFromSlice(raw)
 		dst = a.AppendTo(dst)
+	case String:
+		dst = appendString(dst, raw)
 	default:
 		dst = hex.AppendEncode(dst, raw)
+	}
+	return dst
+}
+
+// appendString appends text of the wire so that a terminal can have it: what is
+// no printable character, and the backslash, are escaped as in Go.
+func appendString(dst, raw []byte) []byte {
+	for len(raw) > 0 {
+		r, n := utf8.DecodeRune(raw)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			dst = append(dst, '\\', 'x', hexDigits[raw[0]>>4], hexDigits[raw[0]&15])
+		case r == '"':
+			dst = append(dst, '"')
+		default:
+			quoted := strconv.AppendQuoteRune(dst, r) // 'r'
+			copy(quoted[len(dst):], quoted[len(dst)+1:len(quoted)-1])
+			dst = quoted[:len(quoted)-2]
+		}
+		raw = raw[n:]
 	}
 	return dst
 }

@@ -60,6 +60,20 @@ const (
 	LayerCMAPR
 	LayerIPCM
 
+	// What the classes that manage a fabric put behind the common header or, of
+	// directed routes, into it; and their attributes.
+	LayerSMP
+	LayerSMPDirected
+	LayerRMPP
+	LayerSA
+	LayerSMPData
+	LayerSARecord
+	LayerPerfData
+	LayerDevMgtData
+	LayerCongestionKey
+	LayerCongestionData
+	LayerClassPortInfo // of the other classes
+
 	LayerPayload
 	LayerICRC
 
@@ -102,6 +116,9 @@ const (
 	LayerRDMAPAtomicRequest
 	LayerRDMAPAtomicResponse
 	LayerRDMAPImmediate
+	LayerLLDP
+	LayerDCBX // LLDP's elements of IEEE 802.1Qaz
+	LayerCEE  // those that came before that
 
 	// NumLayers is one more than the last layer; not all numbers below are used.
 	NumLayers
@@ -158,7 +175,19 @@ var layerInfo = [numLayers]struct {
 	LayerCMAPR:        {"CM APR - Alternate Path Response", madDataSize},
 	LayerIPCM:         {"RDMA IP CM Service", ipcmSize},
 	LayerPayload:      {"Payload", 0},
-	LayerICRC:         {"ICRC - Invariant CRC", 4},
+
+	LayerSMP:            {"Subnet Management Packet, LID routed", 8},
+	LayerSMPDirected:    {"Subnet Management Packet, directed route", 0},
+	LayerRMPP:           {"RMPP - Reliable Multi-Packet Transaction Protocol", 12},
+	LayerSA:             {"Subnet Administration", 20},
+	LayerSMPData:        {"Subnet management attribute", 64},
+	LayerSARecord:       {"Subnet administration record", 200},
+	LayerPerfData:       {"Performance management attribute", 192},
+	LayerDevMgtData:     {"Device management attribute", 192},
+	LayerCongestionKey:  {"Congestion control", 40},
+	LayerCongestionData: {"Congestion control attribute", 192},
+	LayerClassPortInfo:  {"ClassPortInfo", 72},
+	LayerICRC:           {"ICRC - Invariant CRC", 4},
 
 	LayerOuterEthernet:       {"Ethernet (outer)", 14},
 	LayerOuterVLAN:           {"802.1Q VLAN (outer)", 4},
@@ -192,6 +221,9 @@ var layerInfo = [numLayers]struct {
 	LayerRDMAPAtomicRequest:  {"RDMAP Atomic Request", 52},
 	LayerRDMAPAtomicResponse: {"RDMAP Atomic Response", 12},
 	LayerRDMAPImmediate:      {"RDMAP Immediate Data", 8},
+	LayerLLDP:                {"Link Layer Discovery Protocol", 0},
+	LayerDCBX:                {"Data Center Bridging Exchange (IEEE 802.1Qaz)", 0},
+	LayerCEE:                 {"Data Center Bridging Exchange (CEE)", 0},
 }
 
 // String returns the layer's name as the detail tree shows it.

@@ -189,7 +189,11 @@ func (p *Packet) mad(b []byte, off int) {
 	}
 	p.layers |= 1 << LayerMAD
 	h := MAD(b[off : off+madHeaderSize])
-	if p.payloadLen < madSize || h.Class() != ClassCM || p.DestQP != 1 {
+	if p.payloadLen < madSize {
+		return
+	}
+	if h.Class() != ClassCM || p.DestQP != 1 {
+		p.mgmt(b[off:])
 		return
 	}
 	if l := CMAttribute(h.Attribute()).Layer(); l != LayerMAD {
@@ -233,7 +237,7 @@ func madAttributeName(v uint64) string { return attributeName(MADClass(v>>16), u
 // attributeName names an attribute of a class, "" where it is not known here.
 func attributeName(c MADClass, a uint16) string {
 	switch {
-	case a == 1:
+	case a == attrClassPortInfo:
 		return "ClassPortInfo"
 	case c == ClassCM && CMAttribute(a).Layer() != LayerMAD:
 		return CMAttribute(a).String()

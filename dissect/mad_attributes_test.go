@@ -25,7 +25,7 @@ func TestAttributeNames(t *testing.T) {
 		}
 	}
 	seen := map[uint32]bool{}
-	for _, a := range attributeNames {
+	for _, a := range attributes {
 		if k := uint32(a.class)<<16 | uint32(a.id); seen[k] {
 			t.Errorf("%v has %#x twice", a.class, a.id)
 		} else {

@@ -193,6 +193,8 @@ func (p *Packet) Offset(l Layer) int {
 			return int(p.payload) + madHeaderSize + cmREQPrivate
 		}
 		return int(p.payload) + madHeaderSize + cmSIDRREQPrivate
+	case l >= LayerSMP && l <= LayerClassPortInfo:
+		return int(p.payload) + mgmtOffset(l)
 	default:
 		return int(p.payload+p.payloadLen) + int(p.PadCount)
 	}

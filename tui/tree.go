@@ -94,8 +94,7 @@ func fieldNode(s *screen, p *dissect.Packet, frame []byte, f *dissect.Field) (n 
 		n.text += " [" + meaning + "]"
 	}
 	n.text = s.masked(n.text)
-	if f.Get == nil && f.Layer != dissect.LayerFrame {
-		first := p.Offset(f.Layer)*8 + int(f.Bit)
+	if first, ok := f.Place(p, frame); ok && f.Layer != dissect.LayerFrame {
 		last := first + int(f.Width)
 		if f.Width == 0 {
 			last = first + 8*len(raw)

@@ -57,7 +57,7 @@ type fieldRow struct {
 // kindNames are the types of values, as a reader of the list wants to know them.
 var kindNames = map[dissect.Kind]string{
 	dissect.Dec: "number", dissect.Hex: "number, shown in hexadecimal", dissect.Bool: "bit", dissect.MAC: "hardware address",
-	dissect.IPv4Addr: "IPv4 address", dissect.IPv6Addr: "IPv6 address", dissect.Bytes: "bytes", dissect.Epoch: "moment",
+	dissect.IPv4Addr: "IPv4 address", dissect.IPv6Addr: "IPv6 address", dissect.Bytes: "bytes", dissect.String: "text", dissect.Epoch: "moment",
 	dissect.Interval: "time in seconds", dissect.Text: "word",
 }
 

@@ -287,10 +287,10 @@ func fieldAt(p *dissect.Packet, frame []byte, at, bit int) (name string, best *d
 	fields := dissect.Fields()
 	for i := range fields {
 		f := &fields[i]
-		if f.Get != nil || f.Width == 0 || !p.Has(f.Layer) || f.When != nil && !f.When(p, frame) {
+		from, ok := f.Place(p, frame)
+		if !ok || f.Width == 0 {
 			continue
 		}
-		from := p.Offset(f.Layer)*8 + int(f.Bit)
 		if where >= from && where < from+int(f.Width) && (best == nil || f.Width < best.Width) {
 			best = f
 		}

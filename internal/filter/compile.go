@@ -147,7 +147,7 @@ func compileHas(c *condHas) matcher {
 			ms = append(ms, func(p *dissect.Packet, _ []byte, _ *flows.Mark, _ *flows.Outcome) bool { return p.Has(l) })
 		case c.sym.whole:
 			ms = append(ms, func(p *dissect.Packet, _ []byte, _ *flows.Mark, _ *flows.Outcome) bool { return r.has(p) })
-		case c.sym.kind == dissect.Bytes || c.sym.kind == dissect.IPv6Addr:
+		case c.sym.kind == dissect.Bytes || c.sym.kind == dissect.String || c.sym.kind == dissect.IPv6Addr:
 			ms = append(ms, func(p *dissect.Packet, frame []byte, _ *flows.Mark, _ *flows.Outcome) bool {
 				_, ok := r.raw(p, frame)
 				return ok

@@ -52,7 +52,7 @@ func (o *operand) class() class {
 		return classWord
 	case dissect.IPv6Addr:
 		return classAddr
-	case dissect.Bytes:
+	case dissect.Bytes, dissect.String:
 		return classBytes
 	}
 	return classNumber
@@ -79,7 +79,7 @@ func (o *operand) byteWidth() (n int) {
 var kindNames = [...]string{
 	dissect.Dec: "a number", dissect.Hex: "a number", dissect.Bool: "a boolean", dissect.MAC: "a MAC address",
 	dissect.IPv4Addr: "an IPv4 address", dissect.IPv6Addr: "an IPv6 address", dissect.Bytes: "bytes",
-	dissect.Epoch: "a time", dissect.Interval: "a duration", dissect.Text: "a word",
+	dissect.Epoch: "a time", dissect.Interval: "a duration", dissect.Text: "a word", dissect.String: "text",
 }
 
 // what says what an operand holds, for errors.

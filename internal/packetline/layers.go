@@ -34,7 +34,10 @@ func insertLayer(dst []dissect.Layer, p *dissect.Packet, l dissect.Layer) []diss
 
 // AppendBits appends where in its bytes a field lies: ".... ..10 = ".
 func AppendBits(dst []byte, p *dissect.Packet, frame []byte, f *dissect.Field) []byte {
-	first := p.Offset(f.Layer)*8 + int(f.Bit)
+	first, ok := f.Place(p, frame)
+	if !ok {
+		return dst
+	}
 	last := first + int(f.Width)
 	for bit := first &^ 7; bit < (last+7)&^7; bit++ {
 		if bit > first&^7 && bit&3 == 0 {

@@ -150,7 +150,8 @@ func (m *Mask) field(out, frame []byte, p *dissect.Packet, f maskedField) {
 	if !ok {
 		return
 	}
-	at := p.Offset(f.Layer) + int(f.Bit>>3)
+	bit, _ := f.Place(p, frame)
+	at := bit >> 3
 	to := out[at : at+len(raw)]
 	switch f.how {
 	case asNothing:
