@@ -31,6 +31,8 @@ type Talk struct {
 const (
 	talkSize  = 64 // bytes of a message; the longest is perftest's key message
 	talkDepth = 16 // messages each way; they take turns, so that one would do
+
+	talkTimeout = 18 // the code of its acknowledgement time-out, 1.07 s: words are in no hurry
 )
 
 func newTalk(qp *rnic.QP, pd *rnic.PD) (*Talk, error) {
@@ -137,7 +139,7 @@ func (h *Host) speak(ctx context.Context, r Request) (*spoken, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, err := h.base(connect.Parameters{Transport: dissect.RC, MTU: r.Local.MTU, AckTimeout: r.Local.AckTimeout}, r.Peer.Addr())
+	base, err := h.base(connect.Parameters{Transport: dissect.RC, MTU: r.Local.MTU, AckTimeout: max(r.Local.AckTimeout, talkTimeout)}, r.Peer.Addr())
 	if err != nil {
 		return nil, err
 	}
@@ -245,6 +247,9 @@ func (s *Session) dialRendezvous(ctx context.Context, r Request, base connect.Pa
 	if err := s.perf.Rendezvous(); err != nil {
 		return err
 	}
+	if err := sleep(ctx, listensLate); err != nil {
+		return err
+	}
 	for _, c := range s.Conns {
 		if err := s.h.dialPatiently(ctx, r, s.maker, c, mac); err != nil {
 			return err
@@ -274,10 +279,17 @@ func (h *Host) dialPatiently(ctx context.Context, r Request, m Maker, c *Conn, m
 		if !errors.As(err, &refused) || try == listensTries || refused.Reason != dissect.RejInvalidServiceID && refused.Status == dissect.SIDRValid {
 			return err
 		}
-		select {
-		case <-time.After(listensLate):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := sleep(ctx, listensLate); err != nil {
+			return err
 		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }

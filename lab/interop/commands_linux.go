@@ -18,7 +18,11 @@ func bench(operation, options string) part {
 	return part{name: "bench " + operation + " " + options, command: true, play: func(s *scene) error {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		args := append([]string{"bench", operation, s.it.String(), "-i", lab.Interface}, strings.Fields(options)...)
+		to := s.it
+		if strings.Contains(options, "--ipv6") { // the program listens on IPv4, whatever its queue pairs have
+			to = lab.Peer.IP4.Addr()
+		}
+		args := append([]string{"bench", operation, to.String(), "-i", lab.Interface}, strings.Fields(options)...)
 		out, err := s.lab.command(ctx, args...)
 		if err != nil {
 			return fmt.Errorf("%w\n%s", err, out)

@@ -98,6 +98,7 @@ func TestJudge(t *testing.T) {
 		{"a program that is too hasty", Row{Late: true}, find("timeout", "warning"), ""},
 		{"… and wrong besides", Row{Late: true}, find("ghost_ack", "error"), "ghost_ack"},
 		{"what must be found", Row{Findings: []string{"cm_reject"}}, find("cm_reject", "warning"), ""},
+		{"what may be found", Row{May: []string{"cm_reject"}}, find("cm_reject", "warning"), ""},
 		{"… and is not", Row{Findings: []string{"cm_reject"}}, func(*analysis) {}, "does not find cm_reject"},
 		{"an error that Linux counts", Row{}, counted("out_of_seq_request", "agrees"), "out_of_seq_request 3"},
 		{"… on a bad wire", Row{Wire: bad}, counted("out_of_seq_request", "differs"), ""},

@@ -144,7 +144,7 @@ func (l *Lab) listens(where string) error {
 		"tcp": fmt.Sprintf("ss -Hltn sport = %d | grep -q LISTEN", socketPort),
 		"cm":  "rdma resource show cm_id | grep -q LISTEN",
 	}[where]
-	_, err := l.Guest.Run(time.Minute, "sh", "-c", "i=0; until "+test+"; do i=$((i+1)); [ $i -lt 200 ] || exit 1; sleep 0.1; done")
+	_, err := l.Guest.Run(2*patience, "sh", "-c", "i=0; until "+test+"; do i=$((i+1)); [ $i -lt 600 ] || exit 1; sleep 0.1; done")
 	if err != nil {
 		return fmt.Errorf("the server in the guest does not listen: %w", err)
 	}

@@ -35,6 +35,7 @@ type Row struct {
 	Ours     part   // what rocescope does
 	IPv6     bool
 	Findings []string // what rocescope analyze must find in the packets besides notes, by name
+	May      []string // … and what it may find
 	Wire     Wire     // what happens to UDP packets on their way
 	// Late is a program whose own acknowledgement time-out is too short for a busy machine's virtual one, and cannot be
 	// set: what it sends again for that is not held against anybody.

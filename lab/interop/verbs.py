@@ -1,6 +1,6 @@
 """One side of rocescope's exchange (docs/connect.md) on Linux's verbs, by pyverbs: messages of the pattern of package inject/load, checked.
 
-client SERVER GID TRANSPORT OPERATION COUNT SIZE: posts messages to "rocescope serve", which checks them.
+client SERVER GID TRANSPORT OPERATION COUNT SIZE TIMEOUT: posts messages to "rocescope serve", which checks them.
 server GID TRANSPORT OPERATION COUNT SIZE: takes them from "rocescope bench --verify", and checks them: data, and immediates in order.
 """
 import json
@@ -79,7 +79,7 @@ class Side:
             at = self.sink.buf + k * stride(self.size)
             self.qp.post_recv(RecvWR(wr_id=k, num_sge=1, sg=[SGE(at, stride(self.size), self.sink.lkey)]))
 
-    def connect(self, far, mtu):
+    def connect(self, far, mtu, timeout=20):
         packed = socket.inet_pton(socket.AF_INET6, far["address"] if ":" in far["address"] else "::ffff:" + far["address"])
         dgid = GID(":".join(packed[i:i + 2].hex() for i in range(0, 16, 2)))
         a = QPAttr(qp_state=e.IBV_QPS_RTR)
@@ -90,7 +90,7 @@ class Side:
         mask = e.IBV_QP_STATE | e.IBV_QP_AV | e.IBV_QP_PATH_MTU | e.IBV_QP_DEST_QPN | e.IBV_QP_RQ_PSN
         self.qp.modify(a, mask | (e.IBV_QP_MAX_DEST_RD_ATOMIC | e.IBV_QP_MIN_RNR_TIMER if rc else 0))
         a = QPAttr(qp_state=e.IBV_QPS_RTS)
-        a.sq_psn, a.timeout, a.retry_cnt, a.rnr_retry, a.max_rd_atomic = self.psn, 20, 7, 7, 1
+        a.sq_psn, a.timeout, a.retry_cnt, a.rnr_retry, a.max_rd_atomic = self.psn, timeout, 7, 7, 1
         reliable = e.IBV_QP_TIMEOUT | e.IBV_QP_RETRY_CNT | e.IBV_QP_RNR_RETRY | e.IBV_QP_MAX_QP_RD_ATOMIC
         self.qp.modify(a, e.IBV_QP_STATE | e.IBV_QP_SQ_PSN | (reliable if rc else 0))
 
@@ -124,8 +124,10 @@ class Side:
             if n and not enough:
                 quiet = time.time() + QUIET
             for w in completions or []:
-                number, at = socket.ntohl(w.imm_data & 0xFFFFFFFF) if "imm" in op else last + 1, w.wr_id * stride(size)
-                data = self.sink.read(size, at) if "send" in op else self.mr.read(size, number % self.slots * stride(size))
+                data = self.sink.read(size, w.wr_id * stride(size))
+                number = socket.ntohl(w.imm_data & 0xFFFFFFFF) if "imm" in op else int.from_bytes(data[:8], "little")
+                if "write" in op:
+                    data = self.mr.read(size, number % self.slots * stride(size))
                 if not first <= number < end or number <= last or w.status != e.IBV_WC_SUCCESS or w.byte_len != size or data != message(traffic["seed"], number, size):
                     wrong, what = wrong + 1, what or f"completion {got}: number {number} behind {last}, {w.byte_len} bytes, status {w.status}"
                 got, last = got + 1, number
@@ -163,7 +165,7 @@ class Lines:
         return line
 
 
-def client(server, gid, transport, op, count, size):
+def client(server, gid, transport, op, count, size, timeout):
     side, seed = Side(gid, transport, int(size), int(count)), random.getrandbits(32)
     with socket.create_connection((server, PORT)) as conn:
         lines = Lines(conn)
@@ -171,7 +173,7 @@ def client(server, gid, transport, op, count, size):
         lines.say(transport=transport, mtu=MTU, qps=[side.numbers()], traffic=traffic)
         answer = lines.hear()
         far = answer["qps"][0]
-        side.connect(far, answer["mtu"])
+        side.connect(far, answer["mtu"], int(timeout))
         lines.say(ready=True)
         lines.hear()
         side.post(op, far, seed)
