@@ -39,7 +39,12 @@ func init() { // not a table of its own, for the palette does these and is one o
 		doFollow:      (*screen).toggleFollow,
 		doColumns:     (*screen).chooseColumns,
 		doSort:        (*screen).chooseSort,
-		doZoom:        func(s *screen) { s.zoom = !s.zoom },
+		doZoom: func(s *screen) {
+			s.zoom = !s.zoom
+			s.remember(func(s *screen) { s.zoom = !s.zoom })
+		},
+		doLarger:  func(s *screen) { s.resplit(+splitStep) },
+		doSmaller: func(s *screen) { s.resplit(-splitStep) },
 		doRaw: func(s *screen) {
 			s.raw = !s.raw
 			s.say("%s values", map[bool]string{true: "Raw", false: "Pretty"}[s.raw])
@@ -215,14 +220,47 @@ func (s *screen) goFrame(n uint64) {
 }
 
 func (s *screen) goTo() {
-	s.prompt = newAsk("Go to packet number", "", func(s *screen, text string) error {
-		n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
-		if err != nil || n == 0 {
-			return errors.New("a packet's number is wanted, from 1 on")
+	s.prompt = newAsk("Go to packet number, or +10, -10, 50 %", "", func(s *screen, text string) error {
+		text = strings.TrimSpace(text)
+		percent, share := strings.CutSuffix(text, "%")
+		relative := strings.HasPrefix(text, "+") || strings.HasPrefix(text, "-")
+		n, err := strconv.ParseInt(strings.TrimSpace(percent), 10, 64)
+		switch {
+		case err != nil || share && (n < 0 || n > 100) || !relative && !share && n == 0:
+			return errors.New("a packet's number is wanted, from 1 on; or rows from here, +10; or a place, 50 %")
+		case relative || share:
+			s.goRow(int(n), share)
+		default:
+			s.goFrame(min(uint64(n), max(1, s.packets())))
 		}
-		s.goFrame(min(n, max(1, s.packets())))
 		return nil
 	})
+}
+
+// goRow moves by so many rows, or to a place in the list.
+func (s *screen) goRow(n int, share bool) {
+	var rows *scroller
+	switch v := s.top().(type) {
+	case *ladderView:
+		rows = &v.scroller
+	default:
+		g := v.grid()
+		if g == nil {
+			s.say("There is no list here.")
+			return
+		}
+		rows = g.scroll()
+	}
+	if share {
+		rows.cur = (rows.n - 1) * n / 100
+	} else {
+		rows.cur += n
+	}
+	rows.fit()
+	s.follow = false
+	if p, ok := s.top().grid().(*packetGrid); ok {
+		p.settle()
+	}
 }
 
 func (s *screen) freeze() {

@@ -18,15 +18,22 @@ func init() { noquery.Over() } // by now Bubble Tea has been initialised
 
 // Options say what the screen shows, and how.
 type Options struct {
-	Config      Config
-	Filter      string   // in force from the start
-	Controls    Controls // a generator or suite; nil without
-	History     []string // filters of earlier runs, newest last
-	SaveHistory func([]string)
-	Depth       cells.Depth
-	ASCII       bool
-	Input       io.Reader // standard input unless set
-	Output      io.Writer // standard output unless set
+	Config   Config
+	Filter   string     // in force from the start
+	Controls Controls   // a generator or suite; nil without
+	Kept     Kept       // by earlier runs
+	Keep     func(Kept) // called at the end, to keep it for later ones; nil keeps nothing
+	Depth    cells.Depth
+	ASCII    bool
+	Input    io.Reader // standard input unless set
+	Output   io.Writer // standard output unless set
+}
+
+// Kept is what the screen remembers from one run to the next.
+type Kept struct {
+	History []string          `json:"history,omitempty"` // filters, newest last
+	Filters map[string]string `json:"filters,omitempty"` // those that were saved under a name
+	Split   int               `json:"split,omitempty"`   // how much of the height lists get, in hundredths
 }
 
 // app is the Bubble Tea model: it turns events into what the screen understands, runs effects, and keeps the text that was drawn
@@ -67,7 +74,11 @@ func Run(ctx context.Context, ses *Session, o Options) error {
 	if s.mouse {
 		options = append(options, tea.WithMouseCellMotion())
 	}
+	defer s.giveUp()
 	_, err = tea.NewProgram(a, options...).Run()
+	if o.Keep != nil {
+		o.Keep(s.kept())
+	}
 	switch {
 	case errors.Is(err, tea.ErrProgramPanic):
 		return fmt.Errorf("the screen broke down, which is a mistake in rocescope: %w", err)

@@ -21,7 +21,6 @@ type Config struct {
 	Columns []string            `yaml:"columns"`
 	Filters map[string]string   `yaml:"filters"`
 	Keys    map[string][]string `yaml:"keys"`
-	Watch   *bool               `yaml:"watch"`
 }
 
 // setting is a row of the table of what the config file may say: from it come the sample file, the schema and docs/tui.md.
@@ -39,11 +38,9 @@ var settings = []setting{
 	{"columns", "array", "fields shown as columns of the packet list, beside the usual ones", "[infiniband.bth.psn]", nil},
 	{"filters", "object", "filters by name, to be used as @name", "{lost: flow.gap or flow.nak}", nil},
 	{"keys", "object", "keys for actions, by the names that \"rocescope tui --keys\" lists", "{freeze: [space, f5]}", nil},
-	{"watch", "boolean", "with --tui of a command that sends: begin with the capture, and not with the traffic", "false", nil},
 }
 
 func (c *Config) mouse() bool { return c.Mouse == nil || *c.Mouse }
-func (c *Config) watch() bool { return c.Watch != nil && *c.Watch }
 
 // frame is the time between two frames.
 func (c *Config) frame() time.Duration {

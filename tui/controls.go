@@ -38,16 +38,19 @@ type Status struct {
 	Title  string // what runs: "inject write to 10.0.0.2"
 	State  State
 	Since  time.Time
-	Asked  string  // the rate that was asked for, as text; "max"
-	Packet Rates   // achieved
-	Err    error   // why it failed
-	Sent   uint64  // packets
-	Left   uint64  // packets to go; 0 = no limit
-	Done   float64 // share of the whole, 0 to 1; negative = not known
+	Asked  string // the rate that was asked for, as text; "max"
+	Packet Rates  // achieved
+	Err    error  // why it failed
+	// Counted says what Sent, and the achieved rate, count: "sent", "sent and received". "" where packets are not counted.
+	Counted string
+	Sent    uint64  // packets
+	Left    uint64  // packets to go; 0 = no limit
+	Done    float64 // share of the whole, 0 to 1; negative = not known
 
 	Facts []Fact // in order: completions, NAKs received, latency …
 	Rules []Rule
-	Cases []Case // of a suite
+	Cases []Case // of a suite, those that have begun
+	Total int    // cases of the whole suite
 	// CanStart and so on say which of the methods do something.
 	CanStart, CanPause, CanStop, CanRate bool
 }
@@ -73,7 +76,34 @@ type Rule struct {
 // Case is a case of a suite.
 type Case struct {
 	Name    string
-	Verdict string // "pass", "fail", "running", "skipped", ""
-	Why     string
+	Title   string
+	Verdict Verdict
+	Status  string // the suite's own word for what became of it: "passed", "hung", "documented"
 	Took    time.Duration
+
+	Required, Seen, Why, Rule string
+	Again                     string // the command line that runs it alone
+	// Packets are those that show the case; of one that runs, the newest.
+	Packets []CasePacket
+	Capture string // a file of all its packets, "" without: it opens as a capture of its own
 }
+
+// CasePacket is a packet of a case, in a line.
+type CasePacket struct {
+	Number int
+	Time   time.Duration // since the case began
+	Ours   bool          // we sent it, and not the device
+	Text   string
+}
+
+// Verdict is what a case's status means for the run.
+type Verdict uint8
+
+// The verdicts.
+const (
+	CaseRuns Verdict = iota
+	CasePassed
+	CaseFailed  // makes the run fail
+	CaseNoted   // otherwise than required, in a way that does not
+	CaseSkipped // not carried out
+)

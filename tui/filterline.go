@@ -3,6 +3,7 @@ package tui
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,15 +19,18 @@ type filtering struct {
 	compiled *filter.Filter // nil for none
 	view     *index.View    // what it selects
 	conns    map[uint32]bool
-	history  []string // newest last
-	saved    map[string]string
+	history  []string          // newest last
+	named    map[string]string // by name: the config file's, and own
+	own      map[string]string // those that were saved here, in this run and before
 }
 
-func newFiltering(history []string, saved map[string]string) *filtering {
-	if saved == nil {
-		saved = map[string]string{}
-	}
-	return &filtering{history: history, saved: saved}
+// newFiltering knows filters by their names; where both have one, the one that was saved here is meant.
+func newFiltering(history []string, own, config map[string]string) *filtering {
+	f := &filtering{history: history, named: map[string]string{}, own: map[string]string{}}
+	maps.Copy(f.named, config)
+	maps.Copy(f.named, own)
+	maps.Copy(f.own, own)
+	return f
 }
 
 // expand puts in what saved filters stand for: @name.
@@ -37,7 +41,7 @@ func (f *filtering) expand(text string) (string, error) {
 		if !ok || name == "" {
 			continue
 		}
-		saved, ok := f.saved[name]
+		saved, ok := f.named[name]
 		if !ok {
 			return "", fmt.Errorf("no filter is saved as @%s; ctrl-s in the filter line saves one", name)
 		}
@@ -113,10 +117,6 @@ func (s *screen) setFilter(text string, compiled *filter.Filter, view *index.Vie
 			f.history = slices.Delete(f.history, k, k+1)
 		}
 		f.history = append(f.history, text)
-		if save := s.o.SaveHistory; save != nil {
-			list := slices.Clone(f.history)
-			s.start("", func() func(*screen) { save(list); return nil })
-		}
 	}
 	for _, v := range s.stack {
 		v.refresh(s)
@@ -150,7 +150,7 @@ func (p *filterPrompt) look(s *screen) {
 	p.options = filter.Complete(before)
 	if k := strings.LastIndex(before, "@"); k >= 0 && !strings.ContainsAny(before[k:], " )") {
 		p.options = nil
-		for name, text := range s.filter.saved {
+		for name, text := range s.filter.named {
 			if strings.HasPrefix(name, before[k+1:]) {
 				p.options = append(p.options, filter.Completion{Start: k, Text: "@" + name, Help: text})
 			}
@@ -256,8 +256,8 @@ func (p *filterPrompt) saveKey(s *screen, k keyPress) {
 			s.fail(errors.New("a filter's name is one word"))
 			return
 		}
-		s.filter.saved[name] = p.edit.String()
-		s.say("Saved as @%s until the program ends; to keep it, write under tui.filters in the config file: %s: %q", name, name, p.edit.String())
+		s.filter.named[name], s.filter.own[name] = p.edit.String(), p.edit.String() // see Options.Keep
+		s.say("Saved as @%s.", name)
 	default:
 		p.name.key(k)
 	}

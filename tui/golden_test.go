@@ -27,13 +27,14 @@ func TestGoldenScreens(t *testing.T) {
 		{"help", []string{"?"}},
 		{"filter", []string{"/", "bth.op"}},
 		{"traffic", []string{"7"}},
+		{"suite", []string{"7"}},
 	}
 	for _, size := range []struct{ w, h int }{{80, 24}, {120, 40}, {200, 60}} {
 		for _, v := range views {
 			name := fmt.Sprintf("%s_%dx%d", v.name, size.w, size.h)
 			t.Run(name, func(t *testing.T) {
 				u := openUser(t, path, size.w, size.h)
-				u.s.o.Controls = &fakeControls{}
+				u.s.o.Controls = &fakeControls{state: Running, suite: v.name == "suite"}
 				u.press(v.keys...)
 				c := u.s.draw()
 				testkit.Golden(t, "screens/"+name+".mono", []byte(c.Plain()))

@@ -173,6 +173,12 @@ func (g *grid[T]) sortBy(s *screen, c int) {
 	} else {
 		g.sort, g.desc = c, g.cols[c].num != nil
 	}
+	g.sortAs(s, g.sort, g.desc)
+}
+
+// sortAs sorts by a column, -1 for none.
+func (g *grid[T]) sortAs(s *screen, c int, desc bool) {
+	g.sort, g.desc = c, desc
 	var at uint64
 	if it := g.current(); it != nil {
 		at = g.id(it)
@@ -308,6 +314,8 @@ func (g *grid[T]) click(s *screen, x, y int) (again bool) {
 	}
 	if y == 0 {
 		if g.at < len(g.shown) {
+			by, desc := g.sortedBy()
+			s.remember(func(s *screen) { g.sortAs(s, by, desc) })
 			g.sortBy(s, g.shown[g.at])
 		}
 		return false
@@ -370,6 +378,7 @@ type gridLike interface {
 	columnChoices() ([]string, []bool)
 	toggleColumn(int)
 	sortBy(*screen, int)
+	sortAs(s *screen, c int, desc bool)
 	sortedBy() (int, bool)
 	cell(*screen) (name, value, filter string)
 	line(*screen, int) string

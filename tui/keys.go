@@ -78,6 +78,8 @@ const (
 	doColumns     action = "columns"
 	doSort        action = "sort"
 	doZoom        action = "zoom"
+	doLarger      action = "larger-list"
+	doSmaller     action = "smaller-list"
 	doRaw         action = "raw-values"
 	doTime        action = "time-format"
 	doTheme       action = "theme"
@@ -104,7 +106,7 @@ var bindings = []binding{
 	{doPageDown, []string{"pgdown", "ctrl-d"}, groupMove, "one page down", ""},
 	{doTop, []string{"g", "home"}, groupMove, "to the first row", ""},
 	{doBottom, []string{"G", "end"}, groupMove, "to the last row", ""},
-	{doGoTo, []string{"ctrl-g"}, groupMove, "to a packet, by its number", ""},
+	{doGoTo, []string{"ctrl-g"}, groupMove, "to a packet, by its number; +10 and -10 are rows from here, 50% is a place in the list", ""},
 	{doMark, []string{"m"}, groupMove, "mark this packet with the letter that follows", ""},
 	{doGoMark, []string{"'"}, groupMove, "to the packet marked with the letter that follows", ""},
 
@@ -122,6 +124,8 @@ var bindings = []binding{
 	{doTraffic, []string{"7"}, groupView, "the generator or suite, where one runs", ""},
 	{doLadderHere, []string{"d"}, groupView, "ladder of the connection under the cursor, at this packet", "ladder"},
 	{doZoom, []string{"z"}, groupView, "this panel alone, and back", ""},
+	{doLarger, []string{">"}, groupView, "more room for the list, less for what is below it", ""},
+	{doSmaller, []string{"<"}, groupView, "less room for the list", ""},
 
 	{doNextFinding, []string{"e"}, groupFind, "to the next finding, from anywhere", "next finding"},
 	{doPrevFinding, []string{"E"}, groupFind, "to the finding before", ""},
@@ -147,7 +151,7 @@ var bindings = []binding{
 	{doCopy, []string{"y"}, groupTake, "copy: value, hex, JSON, filter, command line", "copy"},
 	{doWrite, []string{"w"}, groupTake, "write the packets that the filter selects to a file", "write"},
 
-	{doStart, []string{"S"}, groupSend, "start or stop sending", ""},
+	{doStart, []string{"S"}, groupSend, "start or stop what is sent", "start/stop"},
 	{doPause, []string{"p"}, groupSend, "pause or go on sending", ""},
 	{doRate, []string{"r"}, groupSend, "change the rate", ""},
 

@@ -428,6 +428,7 @@ func (g *packetGrid) toggleColumn(i int) {
 	g.at = min(g.at, len(g.shown)-1)
 }
 
-func (g *packetGrid) sortBy(*screen, int)   {}
-func (g *packetGrid) sortedBy() (int, bool) { return -1, false }
-func (g *packetGrid) scroll() *scroller     { return &g.scroller }
+func (g *packetGrid) sortBy(*screen, int)       {}
+func (g *packetGrid) sortAs(*screen, int, bool) {}
+func (g *packetGrid) sortedBy() (int, bool)     { return -1, false }
+func (g *packetGrid) scroll() *scroller         { return &g.scroller }

@@ -269,7 +269,7 @@ func newPalette(s *screen) prompt {
 	for _, t := range cells.Themes {
 		all = append(all, choice{label: "theme " + t.Name, help: t.Help, do: func(s *screen) { s.theme = t }})
 	}
-	for name, text := range s.filter.saved {
+	for name, text := range s.filter.named {
 		all = append(all, choice{label: "@" + name, help: "filter " + text, do: func(s *screen) { s.applyFilter(text) }})
 	}
 	return &palette{menu: newMenu("Do what? (or a packet's number)", all)}
@@ -319,7 +319,10 @@ func newSortMenu(s *screen, g gridLike) prompt {
 		if by == i {
 			help = map[bool]string{true: "▼ now", false: "▲ now"}[desc]
 		}
-		all = append(all, choice{label: n, help: help, do: func(s *screen) { g.sortBy(s, i) }})
+		all = append(all, choice{label: n, help: help, do: func(s *screen) {
+			s.remember(func(s *screen) { g.sortAs(s, by, desc) })
+			g.sortBy(s, i)
+		}})
 	}
 	return newMenu("Sort by (again turns it around)", all)
 }

@@ -45,6 +45,7 @@ type view interface {
 type screen struct {
 	o    Options
 	ses  *Session // nil: nothing but controls
+	own  *Session // the one that the screen itself opened, and closes: the packets of a case
 	keys *keymap
 
 	w, h  int
@@ -72,6 +73,7 @@ type screen struct {
 	privacy *mask // nil: off
 	follow  bool
 	zoom    bool
+	split   int      // how much of the height lists get where something explains them, in hundredths
 	columns []string // fields added to the packet list
 	rules   []colorRule
 
@@ -123,12 +125,15 @@ func newScreen(o Options, ses *Session) (*screen, error) {
 			s.clock = i
 		}
 	}
-	s.filter = newFiltering(o.History, o.Config.Filters)
+	s.filter = newFiltering(o.Kept.History, o.Kept.Filters, o.Config.Filters)
+	if s.split = o.Kept.Split; s.split < leastSplit || s.split > mostSplit {
+		s.split = usualSplit
+	}
 	if ses != nil {
 		s.follow = ses.Live()
 		s.push(newOverview())
 	}
-	if o.Controls != nil && (ses == nil || !o.Config.watch()) {
+	if o.Controls != nil {
 		s.push(newTraffic())
 	}
 	s.tick()
@@ -136,6 +141,44 @@ func newScreen(o Options, ses *Session) (*screen, error) {
 		s.applyFilter(o.Filter)
 	}
 	return s, nil
+}
+
+// take shows another capture: the views of the one before go away.
+func (s *screen) take(ses *Session) {
+	s.giveUp()
+	s.ses, s.own = ses, ses
+	s.stack, s.last, s.place = s.stack[:1], nil, place{}
+	s.snap, s.status, s.frozen, s.follow = nil, sessionStatus{}, nil, ses.Live()
+	f := s.filter
+	s.filter = &filtering{history: f.history, named: f.named, own: f.own}
+	s.find, s.marks, s.undo, s.rules = search{}, map[rune]uint64{}, nil, nil
+	s.tick()
+}
+
+// giveUp closes the capture that the screen itself opened.
+func (s *screen) giveUp() {
+	if s.own != nil {
+		s.own.Close() // nothing was written
+		s.own, s.ses = nil, nil
+	}
+}
+
+// How lists and what explains them share the height.
+const (
+	leastSplit, usualSplit, mostSplit = 20, 45, 80
+	splitStep                         = 5
+)
+
+// resplit gives the list more or less of the height.
+func (s *screen) resplit(by int) {
+	if next := s.split + by; next >= leastSplit && next <= mostSplit {
+		s.split = next
+	}
+}
+
+// kept is what the next run is to know.
+func (s *screen) kept() Kept {
+	return Kept{History: s.filter.history, Filters: s.filter.own, Split: s.split}
 }
 
 // top is the view in front.

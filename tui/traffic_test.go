@@ -5,27 +5,50 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocescope/rocescope/captures/samples"
 	"github.com/rocescope/rocescope/tui/cells"
 )
 
 // fakeControls is a generator that notes what it was told.
 type fakeControls struct {
-	state State
-	rate  string
-	told  []string
+	state   State
+	suite   bool
+	capture string // of the failed case
+	rate    string
+	told    []string
 }
 
 func (f *fakeControls) Status() Status {
+	if f.suite {
+		return f.suiteStatus()
+	}
 	return Status{
 		Title: "inject write to 10.0.0.2", State: f.state, Since: time.Unix(1_700_000_000-90, 0), Asked: "10Gbps",
-		Packet: Rates{PacketsPerSecond: 1_150_000, BitsPerSecond: 9.97e9}, Sent: 103_500_000, Left: 11_500_000, Done: 0.9,
-		Facts: []Fact{{Name: "acked", Value: "103,400,112"}, {Name: "NAKs", Value: "12 PSN sequence error", Bad: true}},
-		Rules: []Rule{{Text: "drop:psn=+5", Seen: 103_500_000, Applied: 12}, {Text: "icrc:flip", Seen: 9}},
+		Counted: "sent", Packet: Rates{PacketsPerSecond: 1_150_000, BitsPerSecond: 9.97e9}, Sent: 103_500_000, Left: 11_500_000, Done: 0.9,
+		Facts:    []Fact{{Name: "acked", Value: "103,400,112"}, {Name: "NAKs", Value: "12 PSN sequence error", Bad: true}},
+		Rules:    []Rule{{Text: "drop:psn=+5", Seen: 103_500_000, Applied: 12}, {Text: "icrc:flip", Seen: 9}},
+		CanStart: f.state == Stopped, CanPause: true, CanStop: true, CanRate: true,
+	}
+}
+
+// suiteStatus is that of a suite.
+func (f *fakeControls) suiteStatus() Status {
+	return Status{
+		Title: "conformance against memory", State: f.state, Since: time.Unix(1_700_000_000-4, 0), Done: 2. / 141,
+		Facts: []Fact{{Name: "cases", Value: "2 of 141: 1 failed, 1 passed", Bad: true}},
+		Total: 141,
 		Cases: []Case{
-			{Name: "write only", Verdict: "pass", Took: 12 * time.Millisecond},
-			{Name: "duplicate READ", Verdict: "fail", Why: "answered with other data", Took: 90 * time.Millisecond},
+			{Name: "GOOD-WRITE", Title: "good WRITEs", Verdict: CasePassed, Status: "passed", Took: 12 * time.Millisecond, Seen: "as required"},
+			{
+				Name: "PSN-04", Title: "duplicate READ", Verdict: CaseFailed, Status: "failed", Took: 90 * time.Millisecond,
+				Required: "the same data again", Seen: "answered with other data", Rule: "IBA 9.7.5.1.1", Again: "rocescope test --case PSN-04", Capture: f.capture,
+				Packets: []CasePacket{
+					{Number: 7, Time: 1200 * time.Microsecond, Ours: true, Text: "RC RDMA READ Request to QP 0x001234, PSN 2"},
+					{Number: 8, Time: 1300 * time.Microsecond, Text: "RC RDMA READ Response Only to QP 0x000011, PSN 2"},
+				},
+			},
 		},
-		CanStart: true, CanPause: true, CanStop: true, CanRate: true,
+		CanPause: true, CanStop: true,
 	}
 }
 
@@ -45,16 +68,9 @@ func (f *fakeControls) SetRate(rate string) error {
 
 func TestTrafficIsSteered(t *testing.T) {
 	ctl := &fakeControls{}
-	s, err := newScreen(Options{Controls: ctl, Depth: cells.Color256}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.now = func() time.Time { return time.Unix(1_700_000_000, 0) }
-	s.resize(100, 30)
-	u := &user{t, s}
-	u.settle()
-	u.sees("inject write to 10.0.0.2", "9.97 Gbit/s", "drop:psn=+5", "duplicate READ", "answered with other data")
-	u.press("S").sees("Start inject write to 10.0.0.2, at 10Gbps?").press("y").sees("running for 1m30s")
+	u := seat(t, Options{Controls: ctl, Depth: cells.Color256}, nil, 100, 40)
+	u.sees("inject write to 10.0.0.2", "asked     10Gbps", "drop:psn=+5")
+	u.press("S").sees("Start inject write to 10.0.0.2, at 10Gbps?").press("y").sees("running for 1m30s", "9.97 Gbit/s")
 	u.press("p").sees("paused").press("p")
 	u.press("r", "ctrl-u", "fast", "enter").sees("is no rate")
 	u.press("r", "ctrl-u", "5Gbps", "enter")
@@ -62,8 +78,24 @@ func TestTrafficIsSteered(t *testing.T) {
 		t.Errorf("rate %q", ctl.rate)
 	}
 	u.press("q").sees("Traffic is being sent. Stop it and quit?").press("n")
-	if s.quit {
+	if u.s.quit {
 		t.Error("quit although it was not meant")
 	}
 	u.press("/", "4", "e", "w")
+}
+
+// TestCasesAreFollowedAndOpened goes from a suite to a case, and from there to its packets as a capture of their own.
+func TestCasesAreFollowedAndOpened(t *testing.T) {
+	ctl := &fakeControls{suite: true, state: Running}
+	u := seat(t, Options{Controls: ctl, Depth: cells.Color256}, nil, 100, 40)
+	u.sees("Cases (2 of 141)", "✗ PSN-04", "required  the same data again", "answered with other data", "us ──▶ device  RC RDMA READ Request", "us ◀── device")
+	u.seesNot("achieved", "change the rate")
+	u.press("enter").sees("its packets are there when it has ended")
+	u.press("g").sees("good WRITEs", "required").seesNot("us ──▶ device")
+	ctl.capture = sampleFile(t, samples.Default)
+	u.press("G", "enter").sees("PSN-04 ▸", "Ladder of #1", "NAK PSN sequence error", "7 Traffic")
+	u.press("/", "flow.nak", "enter").sees("/  flow.nak")
+	u.press("7").sees("Cases (2 of 141)")
+	u.press("enter").sees("PSN-04 ▸", "Ladder of #1", "NAK PSN sequence error").seesNot("flow.nak")
+	u.press("esc", "esc").sees("Cases (2 of 141)")
 }

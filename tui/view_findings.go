@@ -89,7 +89,7 @@ func (v *findingsView) draw(s *screen, c *cells.Canvas) {
 	}
 	v.listH = c.H
 	if !s.zoom {
-		v.listH = max(4, min(v.table.n+1, c.H*45/100))
+		v.listH = max(4, min(v.table.n+1, c.H*s.split/100))
 	}
 	v.table.draw(s, c.Sub(0, 0, c.W, v.listH), true)
 	if f := v.table.current(); f != nil && !s.zoom {

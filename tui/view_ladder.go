@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
 	"github.com/rocescope/rocescope/tui/cells"
 	"github.com/rocescope/rocescope/tui/draw"
@@ -27,7 +28,19 @@ type ladderView struct {
 	rungs  []draw.Rung
 	opened map[uint64]bool // frames that are not folded
 	loaded int             // packets of the view when the rows were read
+	ends   [2]end          // the connection's queue pairs when the arrows were pointed
 }
+
+// end is a queue pair, as far as it is known.
+type end struct {
+	flows.QPName
+	known bool
+}
+
+func endOf(q *flows.QP) end { return end{q.QPName, q.Known} }
+
+// takes says that a packet goes to it.
+func (e *end) takes(p *dissect.Packet) bool { return e.known && p.Dst == e.Addr && p.DestQP == e.QPN }
 
 func newLadder(conn uint32, frame uint64) *ladderView {
 	return &ladderView{conn: conn, want: frame, opened: map[uint64]bool{}}
@@ -38,8 +51,24 @@ func (v *ladderView) title(s *screen) string { return "Ladder of " + s.connTitle
 func (v *ladderView) refresh(s *screen) {
 	if v.list.view == nil {
 		v.list.view = s.ses.index.OfConnection(s.ses.ctx, v.conn)
+		if v.want == 0 && !s.follow {
+			v.want = v.start(s)
+		}
 	}
 	v.load(s)
+}
+
+// start is the packet that a ladder opens at where none was asked for: the one that proves the gravest finding; 0, the first
+// of all, without any.
+func (v *ladderView) start(s *screen) (frame uint64) {
+	worst := flows.Note
+	for i := range s.snapshot().Findings {
+		f := &s.snapshot().Findings[i]
+		if f.Conn == v.conn && f.Frame > 0 && (f.Severity() > worst || frame == 0) {
+			frame, worst = f.Frame, f.Severity()
+		}
+	}
+	return frame
 }
 
 // load reads the packets around the one that is wanted, where they are not in memory.
@@ -80,10 +109,10 @@ func (v *ladderView) load(s *screen) {
 	if from == v.from && len(v.rows) == to-from && v.loaded == n {
 		return
 	}
-	keep := v.frame()
+	keep, follows := v.frame(), s.follow && s.ses.Live() && s.frozen == nil
 	if v.want > 0 {
 		keep = v.want
-	} else if s.follow && s.ses.Live() && s.frozen == nil {
+	} else if follows {
 		keep = 0
 	}
 	var numbers []uint64
@@ -101,11 +130,13 @@ func (v *ladderView) load(s *screen) {
 		}
 		return func(s *screen) {
 			v.rows, v.steps, v.from, v.loaded = rows, steps, from, n
+			v.orient(s)
 			v.fold()
-			if keep > 0 {
+			switch {
+			case keep > 0:
 				v.show(keep)
 				v.want = 0
-			} else {
+			case follows:
 				v.cur = v.n - 1
 			}
 			v.fit()
@@ -122,6 +153,30 @@ func stepOf(ses *Session, r *row) draw.Step {
 		}
 	}
 	return st
+}
+
+// orient points the arrows. Packets that passed before the tracker knew whose partner is whose have a direction of their own
+// stream's only; what they say of themselves is surer: from whom, and to which queue pair.
+func (v *ladderView) orient(s *screen) {
+	k := s.connection(v.conn)
+	if k == nil {
+		return
+	}
+	v.ends = [2]end{endOf(&k.A), endOf(&k.B)}
+	for i := range v.rows {
+		p := &v.rows[i].Packet
+		switch toA, toB := v.ends[0].takes(p), v.ends[1].takes(p); {
+		case toB && !toA:
+			v.steps[i].Direction = flows.AToB
+		case toA && !toB:
+			v.steps[i].Direction = flows.BToA
+		}
+	}
+}
+
+// turned says that the connection's queue pairs are others than when the arrows were pointed.
+func (v *ladderView) turned(k *flows.Connection) bool {
+	return v.ends != [2]end{endOf(&k.A), endOf(&k.B)}
 }
 
 func (v *ladderView) fold() {
@@ -167,6 +222,10 @@ func (v *ladderView) draw(s *screen, c *cells.Canvas) {
 	if k == nil || len(v.rungs) == 0 {
 		c.Text(2, 1, cells.Faint, "…")
 		return
+	}
+	if v.turned(k) {
+		v.orient(s)
+		v.fold()
 	}
 	v.fit()
 	l := draw.Ladder{A: s.qpName(&k.A), B: s.qpName(&k.B), Start: s.base(), Rungs: v.rungs, Top: v.top, Selected: v.cur}

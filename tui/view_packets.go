@@ -265,7 +265,7 @@ func (v *packetsView) layout(s *screen, w, h int) (list, detail, bytes rect) {
 		}
 		return rect{}, rect{}, inner
 	}
-	top := max(5, h*45/100)
+	top := max(5, h*s.split/100)
 	list = rect{0, 0, w, top}
 	rest := h - top
 	if w >= 110 {

@@ -6,12 +6,21 @@ import (
 
 	"github.com/rocescope/rocescope/internal/report"
 	"github.com/rocescope/rocescope/tui/cells"
+	"github.com/rocescope/rocescope/tui/draw"
 )
 
-// trafficView is the generator or suite that runs: what was asked, what was achieved, which rules struck.
+// trafficView is the generator or suite that runs: what was asked, what was achieved, which rules struck, what became of cases.
 type trafficView struct {
-	scroller
+	cases  caseList
+	past   []draw.Sample // bits per second achieved, as looked at
+	casesY int
 }
+
+// pastKept is how many looks at the achieved rate are charted, pastEvery how far they lie apart.
+const (
+	pastKept  = 240
+	pastEvery = 500 * time.Millisecond
+)
 
 func newTraffic() *trafficView { return &trafficView{} }
 
@@ -19,6 +28,23 @@ func (v *trafficView) title(s *screen) string { return "Traffic: " + s.o.Control
 
 func (v *trafficView) draw(s *screen, c *cells.Canvas) {
 	st := s.o.Controls.Status()
+	facts := c
+	if v.note(s, &st); len(v.past) > 1 && c.W >= 100 {
+		facts = c.Sub(0, 0, c.W/2, c.H)
+	}
+	y := v.facts(s, facts, &st)
+	if facts != c {
+		y = max(y, 8)
+		v.chart(s, c.Sub(c.W/2+1, 0, c.W-c.W/2-2, y))
+	}
+	y = v.keys(s, c, y+1, &st)
+	y = v.rules(c, y, &st)
+	v.casesY = y
+	v.cases.draw(s, c.Sub(0, y, c.W, c.H-y), &st)
+}
+
+// facts draws what was asked for and what came of it.
+func (v *trafficView) facts(s *screen, c *cells.Canvas, st *Status) int {
 	style := map[State]cells.Style{Running: cells.OK, Paused: cells.Warn, Failed: cells.Bad}[st.State]
 	line := st.State.String()
 	if !st.Since.IsZero() {
@@ -26,20 +52,18 @@ func (v *trafficView) draw(s *screen, c *cells.Canvas) {
 	}
 	y := paragraph(c, 0, "now", style|cells.Bold, line)
 	if st.Err != nil {
-		y = paragraph(c, y, "why", cells.Bad, st.Err.Error())
+		y = paragraph(c, y, "why", cells.Bad, s.masked(st.Err.Error()))
 	}
-	if st.Asked != "" {
-		y = paragraph(c, y, "asked", cells.Plain, st.Asked)
-	}
-	if st.Packet != (Rates{}) || st.State == Running {
-		y = paragraph(c, y, "achieved", cells.Bold, fmt.Sprintf("%s packets/s, %s", report.Count(uint64(st.Packet.PacketsPerSecond)), report.BitRate(st.Packet.BitsPerSecond)))
-	}
-	sent := report.Plural(st.Sent, "packet")
-	if st.Left > 0 {
-		sent += ", " + report.Count(st.Left) + " to go"
-	}
-	if st.Sent > 0 || st.Left > 0 {
-		y = paragraph(c, y, "sent", cells.Plain, sent)
+	y = paragraph(c, y, "asked", cells.Plain, st.Asked)
+	if st.Counted != "" {
+		if st.State == Running || st.State == Paused {
+			y = paragraph(c, y, "achieved", cells.Bold, fmt.Sprintf("%s packets/s, %s", report.Count(uint64(st.Packet.PacketsPerSecond)), report.BitRate(st.Packet.BitsPerSecond)))
+		}
+		sent := report.Plural(st.Sent, "packet")
+		if st.Left > 0 {
+			sent += ", " + report.Count(st.Left) + " to go"
+		}
+		y = paragraph(c, y, st.Counted, cells.Plain, sent)
 	}
 	if st.Done > 0 && st.Done <= 1 {
 		w := min(40, c.W-20)
@@ -59,72 +83,76 @@ func (v *trafficView) draw(s *screen, c *cells.Canvas) {
 		if f.Bad {
 			style = cells.Bad
 		}
-		y = paragraph(c, y, f.Name, style, f.Value)
-	}
-	y++
-	y = v.keys(s, c, y, st) + 1
-	if len(st.Rules) > 0 {
-		panelTitle(c, rect{0, y + 1, c.W, 1}, "Rules", true)
-		c.Text(1, y+1, cells.Faint|cells.Bold, "struck")
-		c.Text(12, y+1, cells.Faint|cells.Bold, "looked at")
-		c.Text(24, y+1, cells.Faint|cells.Bold, "rule")
-		y += 2
-		for _, r := range st.Rules {
-			style := cells.Faint
-			if r.Applied > 0 {
-				style = cells.Warn
-			}
-			c.Right(9, y, style, short(r.Applied))
-			c.Right(21, y, cells.Faint, short(r.Seen))
-			c.Fit(24, y, c.W-25, cells.Plain, r.Text)
-			y++
-		}
-		y++
-	}
-	v.cases(s, c, y, st)
-}
-
-// keys draws what can be done.
-func (v *trafficView) keys(s *screen, c *cells.Canvas, y int, st Status) int {
-	x := 1
-	for _, k := range []struct {
-		on bool
-		do action
-	}{{st.CanStart || st.CanStop, doStart}, {st.CanPause, doPause}, {st.CanRate, doRate}} {
-		if k.on {
-			x = c.Text(x, y, cells.Key, s.keys.key(k.do))
-			x = c.Text(x+1, y, cells.Plain, s.keys.row(k.do).help) + 3
-		}
+		y = paragraph(c, y, f.Name, style, s.masked(f.Value))
 	}
 	return y
 }
 
-// cases draws the cases of a suite.
-func (v *trafficView) cases(s *screen, c *cells.Canvas, y int, st Status) {
-	if len(st.Cases) == 0 {
+// note keeps what was achieved, for the chart.
+func (v *trafficView) note(s *screen, st *Status) {
+	if st.Counted == "" || st.State != Running && st.State != Paused {
 		return
 	}
-	panelTitle(c, rect{0, y + 1, c.W, 1}, fmt.Sprintf("Cases (%d)", len(st.Cases)), true)
-	y++
-	v.n, v.height = len(st.Cases), c.H-y
-	v.fit()
-	looks := map[string]struct {
-		mark  string
-		style cells.Style
-	}{"pass": {"✓", cells.OK}, "fail": {"✗", cells.Bad}, "running": {"▸", cells.Note}, "skipped": {"-", cells.Faint}}
-	for i := range min(v.height, v.n-v.top) {
-		k := st.Cases[v.top+i]
-		l := looks[k.Verdict]
-		c.Text(1, y+i, l.style, l.mark)
-		x := c.Fit(3, y+i, 46, cells.Plain, k.Name)
-		if k.Took > 0 {
-			c.Right(60, y+i, cells.Faint, dur(int64(k.Took)))
-		}
-		c.Fit(max(x+2, 62), y+i, c.W-64, l.style, k.Why)
-		if v.top+i == v.cur {
-			c.Restyle(0, y+i, c.W, cells.Cursor)
+	now := s.now().UnixNano()
+	if n := len(v.past); n > 0 && now-v.past[n-1].Time < int64(pastEvery) {
+		return
+	}
+	v.past = append(v.past, draw.Sample{Time: now, Value: st.Packet.BitsPerSecond})
+	v.past = v.past[max(0, len(v.past)-pastKept):]
+}
+
+func (v *trafficView) chart(s *screen, c *cells.Canvas) {
+	ch := draw.Chart{Title: "Achieved", Unit: bitsText, ASCII: s.ascii, Curves: []draw.Curve{{
+		Name: "achieved", Style: cells.Chart1, Samples: v.past, Interval: 2 * pastEvery,
+	}}}
+	ch.Draw(c)
+}
+
+// keys draws what can be done now.
+func (v *trafficView) keys(s *screen, c *cells.Canvas, y int, st *Status) int {
+	x := 1
+	for _, k := range []struct {
+		on   bool
+		do   action
+		help string
+	}{
+		{st.CanStart, doStart, "start"},
+		{st.CanStop && !st.CanStart, doStart, "stop"},
+		{st.CanPause, doPause, map[bool]string{true: "go on", false: "pause"}[st.State == Paused]},
+		{st.CanRate, doRate, "change the rate"},
+	} {
+		if k.on {
+			x = c.Text(x, y, cells.Key, s.keys.key(k.do))
+			x = c.Text(x+1, y, cells.Plain, k.help) + 3
 		}
 	}
+	if x == 1 {
+		return y
+	}
+	return y + 2
+}
+
+// rules draws the fault rules and how often each struck.
+func (v *trafficView) rules(c *cells.Canvas, y int, st *Status) int {
+	if len(st.Rules) == 0 {
+		return y
+	}
+	panelTitle(c, rect{0, y + 1, c.W, 1}, fmt.Sprintf("Rules (%d)", len(st.Rules)), len(st.Cases) == 0)
+	c.Text(1, y+1, cells.Faint|cells.Bold, "struck")
+	c.Text(12, y+1, cells.Faint|cells.Bold, "looked at")
+	c.Text(24, y+1, cells.Faint|cells.Bold, "rule")
+	y += 2
+	for _, r := range st.Rules {
+		style := cells.Faint
+		if r.Applied > 0 {
+			style = cells.Warn
+		}
+		c.Right(9, y, style, short(r.Applied))
+		c.Right(21, y, cells.Faint, short(r.Seen))
+		c.Fit(24, y, c.W-25, cells.Plain, r.Text)
+		y++
+	}
+	return y + 1
 }
 
 func (v *trafficView) act(s *screen, a action) bool {
@@ -143,24 +171,26 @@ func (v *trafficView) act(s *screen, a action) bool {
 	switch a {
 	case doStart:
 		switch {
-		case st.State == Running || st.State == Paused:
-			if st.CanStop {
-				s.prompt = newConfirm("Stop "+st.Title+"?", func(*screen) { run(ctl.Stop) })
-				return true
-			}
-			s.say("This cannot be stopped but by leaving (%s).", s.keys.key(doQuit))
 		case st.CanStart:
-			s.prompt = newConfirm(fmt.Sprintf("Start %s, at %s?", st.Title, orElse(st.Asked, "full speed")), func(*screen) { run(ctl.Start) })
+			question := "Start " + st.Title
+			if st.Asked != "" {
+				question += ", at " + st.Asked
+			}
+			s.prompt = newConfirm(question+"?", func(*screen) { run(ctl.Start) })
+		case st.CanStop:
+			s.prompt = newConfirm("Stop "+st.Title+"?", func(*screen) { run(ctl.Stop) })
+		case st.State == Running || st.State == Paused:
+			s.say("This cannot be stopped but by leaving (%s).", s.keys.key(doQuit))
 		default:
 			s.say("It is over and cannot be started again.")
 		}
 	case doPause:
 		switch {
 		case !st.CanPause:
-			s.say("This cannot be paused.")
+			s.say("This cannot be paused%s.", map[bool]string{true: " now", false: ""}[st.State != Running])
 		case st.State == Paused:
 			run(ctl.Resume)
-		case st.State == Running:
+		default:
 			run(ctl.Pause)
 		}
 	case doRate:
@@ -173,13 +203,24 @@ func (v *trafficView) act(s *screen, a action) bool {
 			return nil
 		})
 	default:
-		return v.scroller.act(a)
+		return v.cases.act(s, a, &st)
 	}
 	return true
 }
 
-func (v *trafficView) mouse(s *screen, m mouseEvent) bool { v.wheel(m.wheel); return true }
-func (v *trafficView) refresh(*screen)                    {}
-func (v *trafficView) here(*screen) place                 { return place{} }
-func (v *trafficView) grid() gridLike                     { return nil }
-func (v *trafficView) footer() []action                   { return []action{doStart, doPause, doRate} }
+func (v *trafficView) mouse(s *screen, m mouseEvent) bool {
+	m.y -= v.casesY
+	v.cases.mouse(s, m)
+	return true
+}
+
+func (v *trafficView) refresh(*screen)    {}
+func (v *trafficView) here(*screen) place { return place{} }
+func (v *trafficView) grid() gridLike     { return nil }
+
+func (v *trafficView) footer() []action {
+	if v.cases.n > 0 {
+		return []action{doInto, doStart, doPause}
+	}
+	return []action{doStart, doPause, doRate}
+}

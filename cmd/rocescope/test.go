@@ -34,6 +34,7 @@ type testOptions struct {
 	patience                time.Duration
 	hand                    []string
 	cm, serveHook           bool
+	screen                  screenFlags
 	hostOptions
 }
 
@@ -58,6 +59,7 @@ The built-in suite has a case for each fault of "rocescope faults" that can be s
 for others (docs/suites.md describes the format).`,
 		Example: `  rocescope test
   rocescope test --list
+  rocescope test --tui                      cases and their packets on the screen
   rocescope test memory --misbehave rkey-unchecked
   rocescope test memory --only 'PSN-*' --tier full
   rocescope test memory --case BTH-01 --seed 0 --captures /tmp/bth -v
@@ -106,6 +108,7 @@ for others (docs/suites.md describes the format).`,
 	f.StringArrayVar(&o.hand, "hand", nil, "the device's `numbers`, of the queue pair and of a bystander: qpn=0x11,psn=0,rkey=0x1234,va=0x7f0000000000")
 	f.BoolVar(&o.serveHook, "serve-hook", false, "be a device with a hook: our RNIC on the interface, told what to do on standard input")
 	o.add(cmd, "the `interface` to send through (default: the one that the kernel takes)")
+	f.BoolVar(&o.screen.on, "tui", false, "follow it on the screen: cases, what became of them, the packets of each; pause between two, stop")
 	_ = f.MarkHidden("connection")
 	_ = f.MarkHidden("mtu")
 	for _, name := range []string{"case", "only", "skip"} {
@@ -247,8 +250,16 @@ func (a *app) test(ctx context.Context, o *testOptions) error {
 	}
 	defer closeTarget()
 	p := newTestPrinter(a, o)
-	so.Progress = p.progress
-	res, err := suite.Execute(ctx, target, s, so)
+	var res *suite.Result
+	if o.screen.on {
+		res, err = a.testOnScreen(ctx, o, target, s, so)
+		for i := 0; res != nil && i < len(res.Cases); i++ {
+			p.progress(i+1, len(res.Cases), &res.Cases[i])
+		}
+	} else {
+		so.Progress = p.progress
+		res, err = suite.Execute(ctx, target, s, so)
+	}
 	if res == nil {
 		return err
 	}

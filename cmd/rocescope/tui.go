@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -212,7 +212,7 @@ func (a *app) screenOptions(o *tuiOptions) (tui.Options, error) {
 			s.Config.Theme = "light"
 		}
 	}
-	s.History, s.SaveHistory = filterHistory()
+	s.Kept, s.Keep = keptState()
 	return s, nil
 }
 
@@ -266,23 +266,20 @@ func readConfig(path string) (string, []byte, error) {
 // mostHistory is how many filters are remembered.
 const mostHistory = 200
 
-// filterHistory is the filters of earlier runs, and how to remember those of this one.
-func filterHistory() (history []string, save func([]string)) {
-	dir, err := os.UserCacheDir()
+// keptState is what earlier runs of the screen wanted to be remembered, and how to remember it of this one.
+func keptState() (k tui.Kept, keep func(tui.Kept)) {
+	dir, err := os.UserConfigDir()
 	if err != nil {
-		return nil, nil
+		return k, nil
 	}
-	path := filepath.Join(dir, "rocescope", "filters")
-	if f, err := os.Open(path); err == nil {
-		for in := bufio.NewScanner(f); in.Scan(); {
-			history = append(history, in.Text())
-		}
-		f.Close()
+	path := filepath.Join(dir, "rocescope", "screen.json")
+	if data, err := os.ReadFile(path); err == nil && json.Unmarshal(data, &k) != nil {
+		k = tui.Kept{} // whatever is in it, it is not ours
 	}
-	return history, func(all []string) {
-		all = all[max(0, len(all)-mostHistory):]
-		if os.MkdirAll(filepath.Dir(path), 0o700) == nil {
-			_ = os.WriteFile(path, []byte(strings.Join(all, "\n")+"\n"), 0o600) // without it, the next run knows less
+	return k, func(k tui.Kept) {
+		k.History = k.History[max(0, len(k.History)-mostHistory):]
+		if data, err := json.MarshalIndent(k, "", "  "); err == nil && os.MkdirAll(filepath.Dir(path), 0o700) == nil {
+			_ = os.WriteFile(path, append(data, '\n'), 0o600) // without it, the next run knows less
 		}
 	}
 }

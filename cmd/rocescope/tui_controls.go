@@ -29,13 +29,14 @@ func (s *screenFlags) add(cmd *cobra.Command) {
 
 // steered is what the screen steers: something that begins, goes on for a while and ends. It implements tui.Controls.
 type steered struct {
-	title string
-	asked string
-	begin func(context.Context) error // returns when it is over, or soon after the context's end
-	fill  func(*tui.Status)           // what it counts; packets and bits are counted in Sent and sentBytes
-	count func() (packets, bytes uint64)
-	hold  func(pause bool)             // nil where it cannot pause
-	rate  func(string) (string, error) // nil where the rate cannot be changed; returns it as it is shown
+	title   string
+	asked   string
+	begin   func(context.Context) error    // returns when it is over, or soon after the context's end
+	fill    func(*tui.Status)              // what else it counts
+	count   func() (packets, bytes uint64) // nil where packets are not counted
+	counted string                         // what count counts: "sent"
+	hold    func(pause bool)               // nil where it cannot pause
+	rate    func(string) (string, error)   // nil where the rate cannot be changed; returns it as it is shown
 
 	mu    sync.Mutex
 	ctx   context.Context
@@ -149,28 +150,37 @@ func (c *steered) SetRate(text string) error {
 
 // Status implements tui.Controls.
 func (c *steered) Status() tui.Status {
-	packets, bytes := c.count()
+	var packets, bytes uint64
+	if c.count != nil {
+		packets, bytes = c.count()
+	}
 	c.mu.Lock()
-	now := time.Now()
 	live := c.state == tui.Running || c.state == tui.Paused
 	st := tui.Status{
-		Title: c.title, State: c.state, Since: c.since, Asked: c.asked, Err: c.err, Sent: packets, Done: -1,
+		Title: c.title, State: c.state, Since: c.since, Asked: c.asked, Err: c.err, Counted: c.counted, Sent: packets, Done: -1,
 		CanStart: c.done == nil, CanStop: live, CanPause: c.hold != nil && live, CanRate: c.rate != nil && c.state != tui.Finished && c.state != tui.Failed,
 	}
-	for len(c.past) > 1 && now.Sub(c.past[1].at) >= time.Second {
-		c.past = c.past[1:]
-	}
-	if len(c.past) > 0 && live {
-		if over := now.Sub(c.past[0].at).Seconds(); over > 0 {
-			st.Packet = tui.Rates{PacketsPerSecond: float64(packets-c.past[0].packets) / over, BitsPerSecond: float64(bytes-c.past[0].bytes) * 8 / over}
-		}
-	}
-	c.past = append(c.past, sampled{now, packets, bytes})
+	st.Packet = c.achieved(packets, bytes)
 	c.mu.Unlock()
 	if c.fill != nil {
 		c.fill(&st)
 	}
 	return st
+}
+
+// achieved is what was counted over the last second.
+func (c *steered) achieved(packets, bytes uint64) (r tui.Rates) {
+	now := time.Now()
+	for len(c.past) > 1 && now.Sub(c.past[1].at) >= time.Second {
+		c.past = c.past[1:]
+	}
+	if len(c.past) > 0 {
+		if over := now.Sub(c.past[0].at).Seconds(); over > 0 {
+			r = tui.Rates{PacketsPerSecond: float64(packets-c.past[0].packets) / over, BitsPerSecond: float64(bytes-c.past[0].bytes) * 8 / over}
+		}
+	}
+	c.past = append(c.past, sampled{now, packets, bytes})
+	return r
 }
 
 // rulesOf are fault rules and their hits.
@@ -201,6 +211,7 @@ func (i *injection) steer(end func(*stream.Result, error)) *steered {
 		end(r, err)
 		return err
 	}
+	c.counted = "sent"
 	c.count = func() (uint64, uint64) {
 		p := s.Progress()
 		return p.Packets, p.Bytes
@@ -271,6 +282,7 @@ func (c *cable) runOnScreen(ctx context.Context) error {
 		failed = c.wire.Run(ctx)
 		return failed
 	}
+	s.counted = "received"
 	s.count = func() (packets, bytes uint64) {
 		for _, st := range c.wire.Stats() {
 			packets, bytes = packets+st.Received, bytes+st.Bytes
@@ -300,7 +312,7 @@ func (c *cable) runOnScreen(ctx context.Context) error {
 
 // hostSteered is what a software RNIC counts, for the screen.
 func hostSteered(title string, h *peer.Host) *steered {
-	s := &steered{title: title}
+	s := &steered{title: title, counted: "both ways"}
 	s.count = func() (uint64, uint64) {
 		n := countersOf(h)
 		return n.Port.Sent + n.Port.Received, n.Port.SentBytes + n.Port.RecvBytes

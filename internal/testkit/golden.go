@@ -10,10 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write what tests got into their golden files")
+func init() {
+	if flag.Lookup("update") == nil { // teatest brings one too
+		flag.Bool("update", false, "write what tests got into their golden files")
+	}
+}
 
 // Update tells whether `go test -update` was asked for.
-func Update() bool { return *update }
+func Update() bool { return flag.Lookup("update").Value.String() == "true" }
 
 // Golden compares got with the file testdata/NAME of the test's package, or writes it under -update.
 func Golden(t testing.TB, name string, got []byte) {
