@@ -20,7 +20,24 @@ func (t *Tracker) stepAt(c *conn, d Direction, s State, frame uint64, at int64, 
 	x := t.rare(c)
 	if steps := x.steps[d]; len(steps) < maxSteps && (len(steps) == 0 || steps[len(steps)-1].State != s) {
 		x.steps[d] = append(steps, StateStep{State: s, Frame: frame, Time: at, Why: why, Presumed: presumed})
+		t.tellStep(c, d, x.steps[d][len(steps)])
 	}
+}
+
+// tellStep tells the sink of a step.
+func (t *Tracker) tellStep(c *conn, end Direction, s StateStep) {
+	if t.opt.Sink.Step == nil {
+		return
+	}
+	r := Connection{ID: c.id, Transport: c.transport, Evidence: c.evidence, FirstFrame: c.firstNum}
+	for i, q := range [2]*QP{&r.A, &r.B} {
+		if q.QPName = c.end[i].name(); c.end[i].qpn != noSource {
+			q.Known = true
+		} else {
+			q.QPN = 0
+		}
+	}
+	t.opt.Sink.Step(&r, end, s)
 }
 
 // handshakeSteps notes what the CM handshake proves: the active side is in
@@ -61,6 +78,12 @@ type firsts struct {
 
 // note remembers when a queue pair sent its first packet of a role.
 func (t *Tracker) note(c *conn, d Direction, role dissect.Role, p *dissect.Packet) {
+	if s, why := StateRTS, firstRequest; role == dissect.Request || c.transport != dissect.UD {
+		if role != dissect.Request {
+			s, why = StateRTR, firstAnswer
+		}
+		t.tellStep(c, d, StateStep{State: s, Frame: p.Number, Time: p.Time, Why: why})
+	}
 	x := t.extrasOf(c)
 	if x == nil {
 		if t.histograms >= maxHistograms {

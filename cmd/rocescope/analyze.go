@@ -228,7 +228,7 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 	}
 	var log *eventLog
 	if o.events != "" {
-		if log, err = createEventLog(o.events, in); err != nil {
+		if log, err = createEventLog(o.events, in.paths, in.stream); err != nil {
 			return err
 		}
 		log.attach(&eo)

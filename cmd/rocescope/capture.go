@@ -33,6 +33,7 @@ type captureOptions struct {
 	summary  bool // --live
 	sink     captureSinkOptions
 	metrics  string // address
+	events   string // file
 }
 
 func newCaptureCommand(a *app) *cobra.Command {
@@ -55,6 +56,7 @@ IFACE" says so, and docs/capture.md what to do.
   rocescope capture -i eth1 -w ring.pcapng -b filesize:100000 -b files:10    keep the last gigabyte
   rocescope capture -i eth1 -w run.pcapng -f 'default or icmp' -s 128
   rocescope capture -i eth1 -w run.pcapng --findings      say what is wrong while it happens
+  rocescope capture -i eth1 -w run.pcapng --events run.jsonl    a line for each loss, NAK, message as it happens
   rocescope capture -i eth1 -w - | rocescope show -
   rocescope capture -i eth1 --sink clickhouse://ch1:9000,ch2:9000/fabric --metrics :9478
   rocescope capture -D`,
@@ -77,6 +79,7 @@ IFACE" says so, and docs/capture.md what to do.
 	f.UintVar(&o.queue, "queue", 64, "how many `MiB` may wait for the disk")
 	f.BoolVar(&o.findings, "findings", false, "analyze at the same time, and print findings as they come")
 	f.BoolVar(&o.summary, "live", false, "analyze at the same time, and say on the line each second what there is")
+	f.StringVar(&o.events, "events", "", "analyze at the same time, and write what happens into this `file`, a JSON object a line (rocescope.events/1)")
 	o.sink.addLive(f)
 	addMetricsFlag(f, &o.metrics)
 	f.BoolVarP(&o.list, "list-interfaces", "D", false, "list the interfaces")
@@ -91,7 +94,7 @@ func (o *captureOptions) check() error {
 	case o.live.name == "":
 		return errUsage("capture needs an interface: -i IFACE; %q lists them", "rocescope capture -D")
 	case o.write == "" && !o.looks():
-		return errUsage("capture needs a file to write: -w FILE, or - for standard output; or --findings, --live, --sink or --metrics, to look only")
+		return errUsage("capture needs a file to write: -w FILE, or - for standard output; or --findings, --live, --events, --sink or --metrics, to look only")
 	case o.write == "-" && o.rotate.r != (captures.Rotation{}):
 		return errUsage("-b begins new files, which standard output is not")
 	case o.write == "" && (o.rotate.r != (captures.Rotation{}) || o.stop.size > 0 || o.stop.files > 0):
@@ -109,7 +112,7 @@ func (o *captureOptions) check() error {
 
 // looks says whether the traffic is analyzed while it is captured.
 func (o *captureOptions) looks() bool {
-	return o.findings || o.summary || o.sink.to != "" || o.metrics != ""
+	return o.findings || o.summary || o.events != "" || o.sink.to != "" || o.metrics != ""
 }
 
 // session is a capture under way.
@@ -120,6 +123,7 @@ type session struct {
 	rec    *captures.Recorder // nil without -w
 	look   *lookout           // nil without analysis
 	rows   *rowSink           // nil without --sink
+	events *eventLog          // nil without --events
 	scrape *metrics.Server    // nil without --metrics
 	began  time.Time
 	bytes  *counted
@@ -150,7 +154,7 @@ func (a *app) capture(ctx context.Context, o *captureOptions) error {
 		if s.scrape != nil {
 			traffic = &metrics.Traffic{}
 		}
-		s.look = newLookout(a, o, live.Interfaces(), s.rows, traffic)
+		s.look = newLookout(a, o, live.Interfaces(), s.rows, s.events, traffic)
 		if traffic != nil {
 			serveMetrics(s.scrape, traffic.Collect, s.collect)
 		}

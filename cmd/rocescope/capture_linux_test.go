@@ -571,9 +571,9 @@ func lossy() []testkit.Frame {
 // TestCaptureFindings analyzes while it captures.
 func TestCaptureFindings(t *testing.T) {
 	lab := testkit.NewLab(t, testkit.LabOptions{})
-	file := filepath.Join(t.TempDir(), "a.pcapng")
+	file, log := filepath.Join(t.TempDir(), "a.pcapng"), filepath.Join(t.TempDir(), "a.jsonl")
 	sent := lossy()
-	p := startIn(t, lab.B, "capture", "-i", lab.B.Iface, "-w", file, "--findings", "--live")
+	p := startIn(t, lab.B, "capture", "-i", lab.B.Iface, "-w", file, "--findings", "--live", "--events", log)
 	lab.A.NewSender().Send(sent)
 	const finds = "lost_before_tap: 1 gap was answered by a sequence NAK (first: 1 packet at PSN 0x000009, missing since frame 16); 5 packets"
 	for !strings.Contains(p.stdout.String(), finds) { // while it goes on, and no more packets come
@@ -586,9 +586,15 @@ func TestCaptureFindings(t *testing.T) {
 	if out := p.stdout.String(); !strings.Contains(out, "10.0.0.2 → 10.0.0.1 QP 0x000011 PSN 9]") {
 		t.Errorf("it finds\n%s", out)
 	}
+	if so, err := os.ReadFile(log); err != nil || !strings.Contains(string(so), `"type":"nak"`) {
+		t.Errorf("while it goes on, the event log has %v\n%s", err, so)
+	}
 	p.cmd.Process.Signal(os.Interrupt)
 	p.expect(exitInterrupted)
 	checkWritten(t, file, sent)
+	if out := runOK(t, "diff", log, file, "--fail"); !strings.Contains(string(out), "The logs tell the same.") {
+		t.Errorf("the log against the file: %s", out)
+	}
 	if !strings.Contains(p.said.String(), "1 connection, 5 messages completed") {
 		t.Errorf("it says\n%s", p.said.String())
 	}

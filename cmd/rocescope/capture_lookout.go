@@ -32,7 +32,8 @@ type lookout struct {
 	hush     chan struct{} // closed to end the printing of findings
 	hushed   chan struct{} // closed when it has ended
 
-	rows *rowSink // nil without --sink
+	rows   *rowSink  // nil without --sink
+	events *eventLog // nil without --events
 
 	pending []flows.Finding // of the batch at hand
 	times   map[foundAs]uint64
@@ -51,8 +52,8 @@ type found struct {
 	plain string // what is said of it without a sentence
 }
 
-// newLookout begins to analyze. rows and traffic are fed, where they are not nil.
-func newLookout(a *app, o *captureOptions, ifaces []captures.Interface, rows *rowSink, traffic *metrics.Traffic) *lookout {
+// newLookout begins to analyze. rows, log and traffic are fed, where they are not nil.
+func newLookout(a *app, o *captureOptions, ifaces []captures.Interface, rows *rowSink, log *eventLog, traffic *metrics.Traffic) *lookout {
 	l := &lookout{
 		a: a, out: a.stdout, style: a.styles(), findings: o.findings, queue: captures.NewQueue(0, ifaces), done: make(chan error, 1),
 		times: map[foundAs]uint64{},
@@ -72,6 +73,9 @@ func newLookout(a *app, o *captureOptions, ifaces []captures.Interface, rows *ro
 	if l.rows = rows; rows != nil {
 		eo.Sinks = append(eo.Sinks, rows)
 		eo.Tracker.Sink = bothSinks(eo.Tracker.Sink, rows.collector.Sink())
+	}
+	if l.events = log; log != nil {
+		log.attach(&eo)
 	}
 	eo.Tracker.MaxDetails = -1
 	l.pipeline = engine.New(eo)
@@ -249,6 +253,9 @@ func (l *lookout) finish() error {
 	err := <-l.done
 	if l.rows != nil {
 		err = errors.Join(err, l.rows.close(l.pipeline.Snapshot()))
+	}
+	if l.events != nil {
+		err = errors.Join(err, l.events.close(l.pipeline.Snapshot()))
 	}
 	if l.findings {
 		close(l.hush)

@@ -95,7 +95,7 @@ type rowSink struct {
 	failed    error
 }
 
-// openOutlets opens what needs sockets and files: the sink's and the counters'.
+// openOutlets opens what needs sockets and files: the sink's, the event log's and the counters'.
 func (s *session) openOutlets(ctx context.Context) error {
 	if s.o.sink.to != "" {
 		o := &s.o.sink
@@ -111,6 +111,12 @@ func (s *session) openOutlets(ctx context.Context) error {
 			return errors.Join(err, w.Close())
 		}
 		s.rows = &rowSink{a: s.a, o: o, writer: w, collector: c, quit: make(chan struct{}), gone: make(chan struct{})}
+	}
+	if s.o.events != "" {
+		var err error
+		if s.events, err = createEventLog(s.o.events, []string{s.o.live.name}, true); err != nil {
+			return err
+		}
 	}
 	if s.o.metrics != "" {
 		var err error

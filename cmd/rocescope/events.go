@@ -19,12 +19,17 @@ type eventLog struct {
 	file    *os.File
 	buf     *bufio.Writer
 	w       *events.Writer
-	trickle bool // the input is a pipe or an interface: what happened is in the file at once
+	trickle bool  // the input is a pipe or an interface: what happened is in the file at once
+	rest    error // why nothing more is written
 }
 
 // createEventLog opens the log, before privileges go and the capture is read. It overwrites a log, and nothing else.
-func createEventLog(path string, in *input) (*eventLog, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+func createEventLog(path string, files []string, trickle bool) (*eventLog, error) {
+	var file *os.File
+	err := asInvoker(func() (err error) {
+		file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("--events: %w", err)
 	}
@@ -42,8 +47,8 @@ func createEventLog(path string, in *input) (*eventLog, error) {
 		file.Close()
 		return nil, fmt.Errorf("--events: %w", err)
 	}
-	l := &eventLog{path: path, file: file, buf: bufio.NewWriterSize(file, 1<<18), trickle: in.stream}
-	l.w = events.New(l.buf, "rocescope "+version.Get().Version, in.paths)
+	l := &eventLog{path: path, file: file, buf: bufio.NewWriterSize(file, 1<<18), trickle: trickle}
+	l.w = events.New(l.buf, "rocescope "+version.Get().Version, files)
 	return l, nil
 }
 
@@ -53,17 +58,24 @@ func (l *eventLog) attach(o *engine.Options) {
 	l.w.Listen(&o.Tracker.Sink)
 }
 
-// Batch implements engine.Sink.
+// Batch implements engine.Sink. A disk that is full ends the log, not what it is of: that is said in the end.
 func (l *eventLog) Batch(b *engine.Batch) error {
+	if l.rest != nil {
+		return nil
+	}
 	err := l.w.Batch(b)
 	if err == nil && l.trickle {
 		err = l.buf.Flush()
 	}
-	return l.failed(err)
+	l.rest = l.failed(err)
+	return nil
 }
 
 // close writes the end.
 func (l *eventLog) close(s *flows.Snapshot) error {
+	if l.rest != nil {
+		return errors.Join(l.rest, l.file.Close())
+	}
 	return l.failed(errors.Join(l.w.Close(s), l.buf.Flush(), l.file.Close()))
 }
 

@@ -34,7 +34,11 @@ type Event struct {
 	Summary  string `json:"summary"`
 	Count    uint64 `json:"count"` // verdict
 
-	Transport string  `json:"transport"` // connection
+	QP       string `json:"qp"` // state
+	State    string `json:"state"`
+	Presumed *bool  `json:"presumed"`
+
+	Transport string  `json:"transport"` // connection, peers
 	A         string  `json:"a"`
 	AQP       *uint32 `json:"a_qp"`
 	B         string  `json:"b"`

@@ -38,6 +38,7 @@ const (
 	typeGhost      = "ghost_ack"
 	typeCNP        = "cnp"
 	typeCE         = "ce"
+	typePeers      = "peers"
 	typeMessage    = "message"
 	typeFinding    = "finding"
 	typeConnection = "connection"
@@ -66,10 +67,15 @@ func Types() []Type {
 			ofStream[:len(ofStream):len(ofStream)], "index", "operation", "status", "first_psn", "last_psn", "bytes", "resends", "first_seen_ns", "latency_ns", "last_frame")},
 		{typeFinding, "Something that an engineer should know, each time that it was found. Later packets may show one in another light: verdicts are what stands.", append(
 			ofStream[:len(ofStream):len(ofStream)], "id", "severity", "summary")},
-		{typeConnection, "At the end: two queue pairs that belong together; evidence says how that is known.", []string{
+		{typePeers, "Two queue pairs belong together, as far as is known by now; evidence says how. It comes again when more is known; connection has the last word.", []string{
+			"connection", "transport", "evidence", "a", "a_qp", "b", "b_qp",
+		}},
+		{typeState, "A queue pair is at least in this state from this frame on; qp is a or b, as in the last line about the connection's peers. Those that only the end tells stand there.", []string{
+			"connection", "qp", "state", "why", "presumed",
+		}},
+		{typeConnection, "At the end, or when the connection leaves the table: the two queue pairs of a connection and what became of them.", []string{
 			"connection", "transport", "evidence", "a", "a_qp", "b", "b_qp", "established_ns", "state_a", "state_b",
 		}},
-		{typeState, "At the end: a queue pair was at least in this state from this frame on; qp is a or b.", []string{"connection", "qp", "state", "why", "presumed"}},
 		{typeVerdict, "At the end: a finding that stands, count times, with a summary of all of them.", append(
 			ofStream[:len(ofStream):len(ofStream)], "id", "severity", "summary", "count", "last_frame")},
 		{typeEnd, "The last line: how much there was.", []string{"frames", "connections"}},

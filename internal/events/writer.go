@@ -19,6 +19,7 @@ type Writer struct {
 	buf    []byte
 	err    error
 	opened map[uint64]struct{} // streams of which the first packet was written, by connection and direction
+	known  map[uint32]*known   // connections of which a line was written
 
 	// What the tracker said of the packets of a batch, before the batch came.
 	said    []byte
@@ -33,7 +34,7 @@ type line struct {
 
 // New begins a log with its first line.
 func New(to io.Writer, program string, files []string) *Writer {
-	w := &Writer{to: to, opened: map[uint64]struct{}{}}
+	w := &Writer{to: to, opened: map[uint64]struct{}{}, known: map[uint32]*known{}}
 	w.begin(typeLog)
 	w.text("schema", Schema)
 	w.text("program", program)
@@ -47,6 +48,8 @@ func (w *Writer) Listen(s *flows.Sink) {
 	s.Message = also(s.Message, w.message)
 	s.Finding = also(s.Finding, w.finding)
 	s.Connection = also(s.Connection, w.connection)
+	s.Joined = w.joined(s.Joined)
+	s.Step = w.step(s.Step)
 }
 
 func also[T any](first, second func(T)) func(T) {
@@ -214,31 +217,24 @@ func (w *Writer) connection(c *flows.Connection) {
 	defer w.hold(len(w.buf), 0)
 	w.begin(typeConnection)
 	w.at(c.FirstFrame, c.FirstSeen)
-	w.number("connection", uint64(c.ID))
-	w.text("transport", c.Transport.String())
-	w.text("evidence", c.Evidence.String())
-	w.qp("a", &c.A)
-	w.qp("b", &c.B)
+	w.peers(c)
 	if c.Established != 0 {
 		w.signed("established_ns", c.Established)
 	}
 	w.text("state_a", c.A.State.String())
 	w.text("state_b", c.B.State.String())
 	w.end()
-	for _, q := range []struct {
-		name string
-		qp   *flows.QP
-	}{{"a", &c.A}, {"b", &c.B}} {
-		for _, s := range q.qp.History {
-			w.begin(typeState)
-			w.at(s.Frame, s.Time)
-			w.number("connection", uint64(c.ID))
-			w.text("qp", q.name)
-			w.text("state", s.State.String())
-			w.value("why", s.Why)
-			w.value("presumed", s.Presumed)
-			w.end()
+	k := w.known[c.ID]
+	for d, q := range [2]*flows.QP{&c.A, &c.B} {
+		for _, s := range q.History {
+			if k == nil || !k.told(flows.Direction(d), s) {
+				w.state(c.ID, flows.Direction(d), s)
+			}
 		}
+	}
+	delete(w.known, c.ID)
+	for d := range uint64(2) {
+		delete(w.opened, uint64(c.ID)<<1|d)
 	}
 }
 
