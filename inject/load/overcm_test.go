@@ -53,3 +53,22 @@ func TestPerftestOverCM(t *testing.T) {
 		l.judged()
 	}
 }
+
+// TestLatencyOverCM answers perftest's latency programs, which talk over a queue pair of CM's (-z).
+func TestLatencyOverCM(t *testing.T) {
+	for _, c := range []struct {
+		program string
+		op      rnic.Op
+		rally   Rally
+	}{{"ib_send_lat", rnic.OpSend, SendRally}, {"ib_write_lat", rnic.OpWrite, WriteRally}} {
+		l := newLab(t, 0, Serving{Rally: c.rally, RallySize: 100, RallyCount: 100}, nil)
+		res, err := l.run(Plan{Op: c.op, Transport: dissect.RC, Size: 100, Count: 100, Rally: c.rally}, peer.Request{
+			Way: peer.ByPerftest, Peer: netip.AddrPortFrom(l.addrs[1][0], connect.PerftestPort),
+			Perftest: connect.PerftestOptions{Program: c.program, OverCM: true}, Local: connect.Parameters{MTU: 1024},
+		})
+		if err != nil || res.Messages != 100 {
+			t.Errorf("%s: %+v, %v", c.program, res, err)
+		}
+		l.judged()
+	}
+}

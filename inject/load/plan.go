@@ -150,10 +150,17 @@ func (p *Plan) Traffic() (*connect.Traffic, error) {
 // be asked to slow down by congestion control; between two ends in software nothing is.
 const mostPackets = 4096
 
+// turnPackets is how many packets a queue pair may post in its turn: one acknowledgement answers them all.
+const turnPackets = 8
+
+// packets is how many packets of a message may be under way, roughly.
+func (p *Plan) packets() int { return min(max(1, p.Size/1024), p.window()) }
+
+func (p *Plan) window() int { return cmp.Or(p.Policy.Window, 256) }
+
 // budget is how many messages of all queue pairs may be posted.
 func (p *Plan) budget() int {
-	window := cmp.Or(p.Policy.Window, 256)
-	packets := min(max(1, p.Size/1024), window) // of a message, roughly
+	window, packets := p.window(), p.packets()
 	if p.QPs*min(window, p.Depth*packets) <= mostPackets {
 		return p.QPs * p.Depth
 	}

@@ -19,14 +19,15 @@ func (r *Requester) queue(q *asker, now int64) {
 
 // postTurns posts what there is room for, the queue pairs taking turns.
 func (r *Requester) postTurns(now int64) {
-	for n := 0; r.waiting > 0 && r.posted < r.budget && n < postBatch; n++ {
+	for n := 0; r.waiting > 0 && r.posted < r.budget && n < postBatch; {
 		q := &r.qps[r.turns[r.first]]
 		r.first = (r.first + 1) % len(r.turns)
 		r.waiting--
 		q.queued = false
-		if r.wants(q, now) && r.post(q, now) {
-			r.queue(q, now)
+		for k := 0; k < r.burst && r.posted < r.budget && q.posted-q.done < uint64(r.plan.Depth) && r.wants(q, now) && r.post(q, now); k++ {
+			n++
 		}
+		r.queue(q, now)
 		r.settleIf(q, now)
 	}
 }

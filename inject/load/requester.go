@@ -34,6 +34,7 @@ type Requester struct {
 	settled  int     // queue pairs that have done all of the round
 	posted   int     // messages that are under way, on all queue pairs
 	budget   int     // how many may be
+	burst    int     // how many a queue pair posts in its turn
 	turns    []int32 // queue pairs that may post, in turn: a ring of as many as there are
 	first    int
 	waiting  int
@@ -95,7 +96,7 @@ func NewRequester(h *peer.Host, plan Plan) (*Requester, error) {
 			r.qps[i].base = i * per
 		}
 	}
-	r.turns, r.budget = make([]int32, plan.QPs), plan.budget()
+	r.turns, r.budget, r.burst = make([]int32, plan.QPs), plan.budget(), max(1, turnPackets/plan.packets())
 	if plan.Verify {
 		r.Result.Verified = true
 	} else {
