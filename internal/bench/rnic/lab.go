@@ -161,14 +161,16 @@ func (d *duo) step(skip bool) (done int, err error) {
 			return done, err
 		}
 		idle = idle && !busy
-		n := d.cqs[i].Poll(d.polls[:])
-		for _, c := range d.polls[:n] {
-			if c.Status != rnic.Success {
-				return done, fmt.Errorf("%v: %s", c.Op, c.Status.Text())
+		for n := len(d.polls); n == len(d.polls); {
+			n = d.cqs[i].Poll(d.polls[:])
+			for _, c := range d.polls[:n] {
+				if c.Status != rnic.Success {
+					return done, fmt.Errorf("%v: %s", c.Op, c.Status.Text())
+				}
 			}
-		}
-		if i == 0 {
-			done += n
+			if i == 0 {
+				done += n
+			}
 		}
 	}
 	if idle && skip {
@@ -190,12 +192,12 @@ func (d *duo) skip() {
 	}
 }
 
-// messages carries out so many messages, depth of them under way, on all queue pairs in turn, a burst on each.
-func (d *duo) messages(op rnic.Op, size, count, depth, burst int, skip bool) error {
+// messages carries out so many messages, depth of them posted and not done, one on each queue pair in turn.
+func (d *duo) messages(op rnic.Op, size, count, depth int, skip bool) error {
 	places := max(1, memorySize/max(size, 64)/2)
 	for posted, done := 0, 0; done < count; {
 		for ; posted < min(count, done+depth); posted++ {
-			if err := d.post(posted/burst%len(d.qps[0]), op, size, posted%min(places, depth)*((size+63)&^63)); err != nil {
+			if err := d.post(posted%len(d.qps[0]), op, size, posted%min(places, depth)*((size+63)&^63)); err != nil {
 				return err
 			}
 		}

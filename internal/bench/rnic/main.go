@@ -112,6 +112,10 @@ const reading = `
   to the next one where nothing else is left to do. Go-back-N must send again what was under way behind a lost packet, and no
   window is longer than 256 packets; "again" is what was sent again for each packet that was lost.
 * What of a loss remains when the packets that had to be sent again are taken out is the ratio of that row: 1 is nothing.
-* One queue pair and 10,000 have the same number of messages under way, 256 of 128 bytes. What 10,000 cost more is memory that is not in
-  the cache, and with one message on each, an acknowledgement for each, where those of one queue pair answer many at a time.
+* One queue pair has 256 messages of 128 bytes under way. 10,000, of which each has some waiting when its turn comes, are served in turn
+  as well, 16 packets each: one acknowledgement answers what one turn sent, as on one queue pair. What they cost more is memory that is
+  not in the cache.
+* With one message under way on each, no acknowledgement answers two: the link carries two frames for a message in place of little more
+  than one. That halves the rate of a virtual link, where a frame costs most of the time, whatever the queue pairs cost; so the
+  comparison is the link with these very frames.
 `

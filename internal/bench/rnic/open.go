@@ -102,10 +102,7 @@ func (l *openLoop) pingPong(there, back, rounds int) ([]float64, error) {
 	times := make([]float64, rounds)
 	for i := range times {
 		began := time.Now()
-		if err := l.pass(l.from, l.to, there); err != nil {
-			return nil, err
-		}
-		if err := l.pass(l.to, l.from, back); err != nil {
+		if err := l.swap(there, back, 1); err != nil {
 			return nil, err
 		}
 		times[i] = float64(time.Since(began).Nanoseconds())
@@ -113,24 +110,40 @@ func (l *openLoop) pingPong(there, back, rounds int) ([]float64, error) {
 	return times, nil
 }
 
-// pass sends one frame, and waits for it awake.
-func (l *openLoop) pass(from, to port.Port, length int) error {
-	for from.Take(l.slots[:1]) == 0 {
-		if err := from.Flush(); err != nil {
-			return err
+// swap sends n frames there, 128 at most, and then as many back.
+func (l *openLoop) swap(there, back, n int) error {
+	if err := l.pass(l.from, l.to, there, n); err != nil {
+		return err
+	}
+	return l.pass(l.to, l.from, back, n)
+}
+
+// pass sends n frames, and waits for them awake.
+func (l *openLoop) pass(from, to port.Port, length, n int) error {
+	for have := 0; have < n; {
+		got := from.Take(l.slots[have:n])
+		if have += got; got == 0 {
+			if err := from.Flush(); err != nil {
+				return err
+			}
 		}
 	}
-	copy(from.Room(l.slots[0]), l.head)
-	l.out[0] = port.Out{Slot: l.slots[0], Len: int32(length)}
-	if err := from.Send(l.out[:1]); err != nil {
+	for i, slot := range l.slots[:n] {
+		copy(from.Room(slot), l.head)
+		l.out[i] = port.Out{Slot: slot, Len: int32(length)}
+	}
+	if err := from.Send(l.out[:n]); err != nil {
 		return err
 	}
 	if err := from.Flush(); err != nil {
 		return err
 	}
-	for {
-		if n, err := to.Receive(l.in[:1]); n > 0 || err != nil {
+	for n > 0 {
+		got, err := to.Receive(l.in[:n])
+		if err != nil {
 			return err
 		}
+		n -= got
 	}
+	return nil
 }
