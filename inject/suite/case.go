@@ -227,11 +227,15 @@ func (r *runner) do(s *Step) error {
 	return nil
 }
 
+// within is how long a step may take: on a wire no less than the device may for any answer.
 func (r *runner) within(s *Step) time.Duration {
-	if s.Within > 0 {
+	switch {
+	case s.Within == 0:
+		return r.l.patient
+	case r.l.driven:
 		return s.Within
 	}
-	return r.l.patient
+	return max(s.Within, r.l.patient)
 }
 
 func (r *runner) problem(p Problem) {

@@ -35,6 +35,7 @@ type Command struct {
 	SRQ         bool     `json:"srq,omitempty"`
 	BadReceive  bool     `json:"bad_receive,omitempty"`
 	CQ          int      `json:"cq,omitempty"`
+	Huge        int64    `json:"huge,omitempty"` // bytes of a memory "huge" that it tells besides, where it has as many
 	IPv6        bool     `json:"ipv6,omitempty"`
 	Posts       []Posted `json:"posts,omitempty"` // what the case will have it post, for a device that has to know beforehand
 

@@ -240,6 +240,11 @@ func (h *RNIC) create(c *Command) (*Answer, error) {
 		}
 	}
 	main := numbers(h.region)
+	if c.Huge > 0 && h.keys["huge"] == nil {
+		if h.keys["huge"], err = h.pd.RegMR(make([]byte, c.Huge), rnic.LocalWrite|rnic.RemoteWrite|rnic.RemoteRead); err != nil {
+			return nil, err
+		}
+	}
 	answer := &Answer{Numbers: &main, Keys: map[string]Numbers{"receive": numbers(q.recvMR)}}
 	for name, mr := range h.keys {
 		answer.Keys[name] = numbers(mr)

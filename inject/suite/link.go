@@ -33,6 +33,7 @@ type link struct {
 	cq           *rnic.CQ
 	region       *rnic.MR // the device writes to it and reads from it
 	source, sink *rnic.MR
+	huge         *rnic.MR // nil until a message does not fit source and sink
 	offset, sunk int
 
 	mac     [6]byte
@@ -202,12 +203,12 @@ func (l *link) byHook(c *Case, i int, seed uint64) (*pair, error) {
 	name := pairName(i)
 	create := &Command{
 		Do: "create", QP: name, Transport: s.Transport, MTU: s.mtu(), PSN: s.DevicePSN, Access: access, Receives: receives,
-		ReceiveSize: max(s.ReceiveSize, 0), Depth: max(s.Depth, 0), DeviceDepth: s.DeviceDepth, SRQ: s.SRQ, BadReceive: s.BadReceive && !l.usual, CQ: s.CQ, IPv6: s.IPv6, Posts: c.posts(name),
+		ReceiveSize: max(s.ReceiveSize, 0), Depth: max(s.Depth, 0), DeviceDepth: s.DeviceDepth, SRQ: s.SRQ, BadReceive: s.BadReceive && !l.usual, CQ: s.CQ, IPv6: s.IPv6, Posts: c.posts(name), Huge: s.Huge,
 	}
 	transport := transports[s.Transport]
 	if i > 0 { // the bystanders are plain
 		transport, create.Transport = dissect.RC, "RC"
-		create.BadReceive, create.Receives, create.CQ, create.Access = false, 8, 0, []string{"write", "read", "atomic"}
+		create.BadReceive, create.Receives, create.CQ, create.Huge, create.Access = false, 8, 0, 0, []string{"write", "read", "atomic"}
 	}
 	for _, d := range []struct {
 		to *int

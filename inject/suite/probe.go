@@ -127,6 +127,7 @@ func (r *runner) fallen(p *pair) error {
 	for _, c := range a.Completions {
 		p.dead = p.dead || !c.Receive && c.Status != "SUCCESS"
 	}
+	p.dead = p.dead || a.State == "RESET" // the device has ended it itself
 	if p.dead || !strings.HasPrefix(a.State, "ERR") {
 		return nil
 	}

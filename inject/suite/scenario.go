@@ -64,6 +64,7 @@ type Setup struct {
 	Retries      *int     `yaml:"retries"`      // of the device; default 7
 	RNRRetries   *int     `yaml:"rnr_retries"`  // of the device; default 7, for ever
 	RNRTimer     int      `yaml:"rnr_timer"`    // code that the device sends; default 1 (10 µs)
+	Huge         int64    `yaml:"huge"`         // bytes of a memory "huge" that the device offers besides
 	IPv6         bool     `yaml:"ipv6"`
 	TrafficClass int      `yaml:"traffic_class"` // of what we send
 }
@@ -80,7 +81,7 @@ type Step struct {
 	At     int64             `yaml:"at"`     // offset in the target memory
 	DMALen *int64            `yaml:"dmalen"` // in the RETH; default what the message has
 	Total  int               `yaml:"total"`  // of a message of several packets: what FIRST announces
-	Key    string            `yaml:"key"`    // whose memory: main (default), foreign, readonly, writeonly, stale, receive, own
+	Key    string            `yaml:"key"`    // whose memory: main (default), foreign, readonly, writeonly, stale, huge, receive, own
 	Add    uint64            `yaml:"add"`    // FETCH_ADD; COMPARE_SWAP: what is put in
 	Cmp    *uint64           `yaml:"compare"`
 	Imm    uint32            `yaml:"imm"`

@@ -50,22 +50,29 @@ func (r *runner) post(p *pair, s *Step) error {
 		if op == rnic.OpRead || atomic {
 			mr, at = r.l.sink, &r.l.sunk
 		}
-		if *at+n > regionSize/2 {
-			*at = 0
-		}
-		if n > 0 {
-			wr.SGL = []rnic.SGE{mr.SGE(*at, n)}
+		if n > regionSize/2 {
+			if mr, err = r.l.roomFor(n); err != nil {
+				return err
+			}
+			wr.SGL = []rnic.SGE{mr.SGE(0, n)}
+		} else {
+			if *at+n > regionSize/2 {
+				*at = 0
+			}
+			if n > 0 {
+				wr.SGL = []rnic.SGE{mr.SGE(*at, n)}
+			}
+			*at += n
 		}
 		if op == rnic.OpWrite || op == rnic.OpWriteImm {
 			if off, inside := r.offset(wr.RemoteVA, n); inside {
-				copy(r.model[off:], mr.Bytes()[*at:*at+n])
+				copy(r.model[off:], mr.Bytes()[wr.SGL[0].VA-mr.VA():][:n])
 				clear(r.vague[off : off+n])
 			}
 		}
 		if op == rnic.OpFetchAdd {
 			r.setWord(wr.RemoteVA, r.word(wr.RemoteVA)+s.Add)
 		}
-		*at += n
 		if err := r.l.do(func() error { return p.qp.PostSend(wr) }); err != nil {
 			return err
 		}
@@ -97,6 +104,9 @@ func (r *runner) post(p *pair, s *Step) error {
 		want = words{"SUCCESS"}
 	}
 	r.statuses(p, fmt.Sprintf("%d of our %s", s.Count, s.Post), s.Count, want, got)
+	if s.Key == "huge" && len(r.problems) == 0 {
+		return r.compareHuge(p, n)
+	}
 	return nil
 }
 

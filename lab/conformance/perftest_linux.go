@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rocescope/rocescope/dissect"
@@ -16,9 +15,9 @@ import (
 	"github.com/rocescope/rocescope/lab"
 )
 
-// Perftest is the hook of a device that has nothing but perftest's programs: each queue pair is a client of one of them, of which
-// this is the server. It sends one series of messages of one kind, which has to be known when it begins (Command.Posts), and its
-// memory cannot be looked into: cases that need more are skipped.
+// Perftest is the hook of a device that has nothing but perftest: each queue pair is a client of ib_write_bw, of which this is the
+// server. It sends one series of WRITEs, which has to be known when it begins (Command.Posts), takes WRITEs and nothing else, and
+// its memory cannot be looked into: cases that need more are skipped.
 type Perftest struct {
 	guest *lab.Guest
 	qps   map[string]*perftestQP
@@ -37,15 +36,11 @@ type perftestQP struct {
 	listener net.Listener
 	told     chan connect.Parameters // the program's queue pair
 	answer   chan connect.Parameters // ours
+	up       chan struct{}           // closed when the program's queue pair is in RTS
 	post     chan struct{}           // closed when it may send
 	gone     chan struct{}           // closed when it is not wanted any more
 	posted   bool
 	ended    bool
-}
-
-// The programs, by what they post. "none" is one whose messages never begin.
-var perftestPrograms = map[string]string{
-	"write": "ib_write_bw", "read": "ib_read_bw", "send": "ib_send_bw", "fetch-add": "ib_atomic_bw -A FETCH_AND_ADD", "compare-swap": "ib_atomic_bw -A CMP_AND_SWAP",
 }
 
 // leastMessages is how few perftest sends.
@@ -70,22 +65,23 @@ func perftestArgs(c *suite.Command, host netip.Addr, port int) (args []string, s
 	if len(c.Posts) == 1 {
 		series = c.Posts[0]
 	}
-	program, ok := perftestPrograms[series.Operation]
 	switch {
-	case !ok:
-		return no("no program of perftest posts %s", series.Operation)
+	case series.Operation != "write":
+		return no("ib_write_bw posts no %s", series.Operation)
 	case series.Count < leastMessages:
 		return no("perftest sends %d messages at least", leastMessages)
 	case series.Length == 0:
 		return no("perftest sends no empty messages")
+	case len(c.Posts) == 0:
+		series.Length = perftestRegion
 	}
 	gid := lab.GIDIPv4
 	if c.IPv6 {
 		gid = lab.GIDIPv6
 	}
-	args = append(strings.Fields(program), "-d", lab.Device, "-x", gid, "-p", strconv.Itoa(port), "-n", strconv.Itoa(series.Count), "-m", strconv.Itoa(c.MTU), "-F")
-	if !strings.HasPrefix(program, "ib_atomic") {
-		args = append(args, "-s", strconv.Itoa(series.Length))
+	args = []string{
+		"ib_write_bw", "-d", lab.Device, "-x", gid, "-p", strconv.Itoa(port), "-n", strconv.Itoa(series.Count), "-m", strconv.Itoa(c.MTU),
+		"-s", strconv.Itoa(series.Length), "-F",
 	}
 	if c.Transport == "UC" {
 		args = append(args, "-c", "UC")
@@ -145,7 +141,7 @@ func (h *Perftest) create(c *suite.Command) (*suite.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &perftestQP{series: series, told: make(chan connect.Parameters, 1), answer: make(chan connect.Parameters, 1), post: make(chan struct{}), gone: make(chan struct{})}
+	q := &perftestQP{series: series, told: make(chan connect.Parameters, 1), answer: make(chan connect.Parameters, 1), up: make(chan struct{}), post: make(chan struct{}), gone: make(chan struct{})}
 	if q.listener, err = net.Listen("tcp", net.JoinHostPort(lab.Host.IP4.Addr().String(), strconv.Itoa(h.port))); err != nil {
 		return nil, err
 	}
@@ -170,10 +166,19 @@ func (h *Perftest) create(c *suite.Command) (*suite.Answer, error) {
 	}
 }
 
-// perftestCycle is how much memory perftest has for messages that are smaller.
-const perftestCycle = 4096
+// Bytes of perftest's memory: what a queue pair that posts nothing is started with, and the least.
+const (
+	perftestRegion = 65536
+	perftestCycle  = 4096
+)
 
-// connect tells the program our side, which answers when it has brought its queue pair to RTS.
+// perftestProfile is what such a device does not do.
+var perftestProfile = &suite.Profile{
+	Name: "perftest", Title: "ib_write_bw", Source: "perftest's queue pairs give the one right that their program is about",
+	Lacks: []string{"read", "atomic", "send"},
+}
+
+// connect tells the program our side, and waits until it has brought its queue pair to RTS.
 func (q *perftestQP) connect(c *suite.Command) error {
 	if c.Retries != 7 || c.RNRRetries != 7 {
 		return fmt.Errorf("%w: perftest retries seven times", suite.ErrUnsupported)
@@ -186,7 +191,14 @@ func (q *perftestQP) connect(c *suite.Command) error {
 		Address: addr, QPN: c.Remote.QPN, PSN: dissect.PSN(c.Remote.PSN), ResponderResources: 8, InitiatorDepth: 8,
 		Memory: connect.Memory{RKey: c.Remote.RKey, VA: c.Remote.VA, Length: uint64(c.Remote.Length)},
 	}
-	return nil
+	select {
+	case <-q.up:
+		return nil
+	case <-q.program.Done():
+		return fmt.Errorf("perftest ended: %s", q.program.Output())
+	case <-time.After(time.Minute):
+		return fmt.Errorf("perftest does not connect its queue pair: %s", q.program.Output())
+	}
 }
 
 var errNotWanted = errors.New("the queue pair is not wanted any more")
@@ -202,11 +214,12 @@ func (q *perftestQP) Open(remote connect.Parameters) (connect.Parameters, error)
 	}
 }
 
-// Ready implements connect.Application: the program sends when it has its answer.
+// Ready implements connect.Application: the program says so when its queue pair is in RTS, and sends when it has its answer.
 func (q *perftestQP) Ready(n int) error {
 	if n > 1 {
 		return nil
 	}
+	close(q.up)
 	select {
 	case <-q.post:
 		return nil
@@ -253,6 +266,7 @@ func (q *perftestQP) completions() *suite.Answer {
 	a := &suite.Answer{State: "RTS"}
 	select {
 	case <-q.program.Done():
+		a.State = "RESET" // it is gone with its program
 	default:
 		return a
 	}

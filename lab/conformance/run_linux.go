@@ -34,7 +34,9 @@ func Run(ctx context.Context, image *lab.Image, perftest bool, o suite.Options) 
 		return nil, nil, err
 	}
 	var hook suite.Device = NewPerftest(g)
-	if !perftest {
+	if perftest {
+		o.Profile = perftestProfile
+	} else {
 		if hook, err = dial(g); err != nil {
 			return nil, g, err
 		}

@@ -226,6 +226,12 @@ class Device:
             m = self.keys["doomed"] = MR(self.pd, OTHER, ALL)
             m.write(random.randbytes(OTHER), OTHER)
             self.numbers["doomed"] = {"rkey": m.rkey, "va": m.buf, "length": OTHER}
+        if c.get("huge") and "huge" not in self.keys:
+            try:
+                m = self.keys["huge"] = MR(self.pd, c["huge"], ALL)
+                self.numbers["huge"] = {"rkey": m.rkey, "va": m.buf, "length": c["huge"]}
+            except Exception as problem:
+                raise Unsupported(f"no memory of {c['huge']} bytes can be registered: {problem}")
         q = self.qps[c["qp"]] = QueuePair(self, c)
         common = {"address": self.gids[v6][1], "qpn": q.qp.qp_num, "psn": q.psn}
         keys = {name: common | n for name, n in self.numbers.items()}
@@ -256,7 +262,7 @@ class Device:
         elif name in ("region", "source", "sink"):
             mr, size = getattr(self, name), REGION
         else:
-            mr, size = self.keys[name], OTHER
+            mr, size = self.keys[name], self.numbers[name]["length"]
         data = base64.b64decode(c.get("data") or "")
         if at < 0 or at + max(n, len(data)) > size:
             raise ValueError(f"{name} has {size} bytes: {max(n, len(data))} at {at} are beyond")
