@@ -136,9 +136,9 @@ type Message struct {
 }
 
 // Latency is the time from the message's first packet to its answer; ok is
-// false where there was none.
+// false where there was none, and where the clock was set back in between.
 func (m *Message) Latency() (d time.Duration, ok bool) {
-	if m.Completed == 0 {
+	if m.Completed == 0 || m.Completed < m.FirstSeen {
 		return 0, false
 	}
 	return time.Duration(m.Completed - m.FirstSeen), true

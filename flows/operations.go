@@ -43,6 +43,9 @@ func (t *Tracker) count(c *conn, d Direction, f *inflight) {
 		if done {
 			s.completed++
 		}
+		if s.messages >= carryAt {
+			t.carry(c, d, f.Op, &s.messages, &s.completed)
+		}
 	default:
 		o := t.other(&c.half[d], f.Op)
 		o.messages++
@@ -50,7 +53,21 @@ func (t *Tracker) count(c *conn, d Direction, f *inflight) {
 		if done {
 			o.completed++
 		}
+		if o.messages >= carryAt {
+			t.carry(c, d, f.Op, &o.messages, &o.completed)
+		}
 	}
+}
+
+// carryAt is where counters of 32 bits hand over to those of 64, which few
+// streams have: a fast card is there within minutes.
+const carryAt = 1 << 31
+
+func (t *Tracker) carry(c *conn, d Direction, op Operation, messages, completed *uint32) {
+	m := &t.rare(c).count(d).Messages[op]
+	m.Count += uint64(*messages)
+	m.Completed += uint64(*completed)
+	*messages, *completed = 0, 0
 }
 
 // other returns the counters of an operation that is not a stream's first.

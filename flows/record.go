@@ -81,7 +81,7 @@ func (t *Tracker) streamRecord(c *conn, d Direction) Stream {
 		r.Priorities = bitsOf(uint64(x.classes[d]))
 	}
 	r.Packets, r.Bytes, r.PayloadBytes = s.packets, s.bytes, s.payload
-	r.Acks = uint64(s.acks)
+	r.Acks += uint64(s.acks)
 	t.messageCounts(c, d, &r.Messages)
 	if s.class != 0 { // else there were CNPs at most
 		r.DSCP = append([]uint8{s.dscp}, r.DSCP...)
@@ -104,7 +104,7 @@ func (t *Tracker) inUse(c *conn, end int) InUse {
 	asks := &c.half[end]
 	sent, received := t.streamRecord(c, Direction(end)), t.streamRecord(c, Direction(1-end))
 	u := InUse{
-		SQSent: uint64(asks.index), Outstanding: uint32(asks.maxOpen), OutstandingPackets: uint32(asks.maxSent),
+		SQSent: requestsBegun(&sent, asks.index), Outstanding: uint32(asks.maxOpen), OutstandingPackets: uint32(asks.maxSent),
 		ReadDepth: uint32(asks.maxDepth), CreditLimit: -1, PathMTU: asks.mtuSeen(),
 	}
 	for op := range sent.Messages {
@@ -125,6 +125,16 @@ func (t *Tracker) inUse(c *conn, end int) InUse {
 		}
 	}
 	return u
+}
+
+// requestsBegun is how many messages a requester began: their index, which counts to
+// 2³², and above that what its counters say.
+func requestsBegun(s *Stream, index uint32) uint64 {
+	n := uint64(0)
+	for op := range s.Messages {
+		n += s.Messages[op].Count
+	}
+	return n + uint64(int64(int32(index-uint32(n))))
 }
 
 // timeoutCodes lists the codes n of the local ACK time-out that fit a wait: a

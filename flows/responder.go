@@ -70,7 +70,10 @@ func (t *Tracker) countSyndrome(c *conn, d Direction, p *dissect.Packet, m *Mark
 	}
 	switch p.Syndrome.Kind() {
 	case dissect.KindACK:
-		c.stream[d].acks++
+		if c.stream[d].acks++; c.stream[d].acks >= carryAt {
+			t.rare(c).count(d).Acks += uint64(c.stream[d].acks)
+			c.stream[d].acks = 0
+		}
 		if credits, ok := dissect.Credits(p.Syndrome.Value()); ok {
 			x := t.rare(c)
 			x.credits[d.Reverse()] = creditLimit{known: true, credits: credits, limit: p.MSN.Add(credits)}

@@ -458,7 +458,9 @@ func (t *Tracker) newConn() (slot uint32, c *conn) {
 		slot = uint32((n-1)<<chunkBits + len(*chunk) - 1)
 	}
 	t.live++
-	t.lastID++
+	if t.lastID++; t.lastID == 0 {
+		t.lastID++ // 0 is no connection
+	}
 	c = t.conn(slot)
 	*c = conn{id: t.lastID, flags: connLive}
 	return slot, c

@@ -92,16 +92,17 @@ func (s *Spill) start() []byte {
 	return binary.LittleEndian.AppendUint64([]byte(spillMagic), uint64(s.head))
 }
 
-// maxSpilled bounds the length that a damaged file may claim of a block.
-const maxSpilled = 1 << 30
-
 func (s *Spill) readAt(at int64) ([]byte, error) {
 	var frame [spillFrame]byte
 	if _, err := s.file.ReadAt(frame[:], at); err != nil {
 		return nil, err
 	}
 	length := binary.LittleEndian.Uint32(frame[:])
-	if length == 0 || length > maxSpilled {
+	info, err := s.file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if length == 0 || int64(length) > info.Size()-at-spillFrame { // a damaged file may claim anything
 		return nil, io.ErrUnexpectedEOF
 	}
 	block := make([]byte, length)
