@@ -150,6 +150,10 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 	if v == copied && id == ipidSilent && rec.unsure.has(p.PSN) {
 		v = unclear
 	}
+	if v == copied && id == ipidSilent && h.flags&halfCopied != 0 && !rec.copied && p.PSN.After(rec.copyNext) {
+		v = unclear // with the packet before it may have begun a resend, which arrives out of order
+		rec.unsure.add(rec.copyNext, h.next)
+	}
 	copiedBefore := h.flags&halfCopied != 0 && p.PSN == rec.copyNext && id == ipidSilent
 	h.flags &^= halfCopied
 	if copiedBefore && (v == copied || v == unclear) { // two in a row are no lone copy

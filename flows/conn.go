@@ -85,16 +85,17 @@ type half struct {
 type halfFlags uint16
 
 const (
-	halfRequests  halfFlags = 1 << iota // a request was seen
-	halfResponses                       // an answer was seen
-	halfResending                       // recovery.next is valid
-	halfSpanOpen                        // the newest READ's span is not known for want of the MTU
-	halfDead                            // a fatal NAK, or presumed retry exhaustion
-	halfAckSeen                         // acked is from an answer
-	halfMSN                             // msn is from an answer
-	halfMidStart                        // began in the middle of a message
-	halfAnnounced                       // first is from a handshake
-	halfCopied                          // the newest request was taken for a copy, or may be one
+	halfRequests   halfFlags = 1 << iota // a request was seen
+	halfResponses                        // an answer was seen
+	halfResending                        // recovery.next is valid
+	halfSpanOpen                         // the newest READ's span is not known for want of the MTU
+	halfDead                             // a fatal NAK, or presumed retry exhaustion
+	halfAckSeen                          // acked is from an answer
+	halfMSN                              // msn is from an answer
+	halfMidStart                         // began in the middle of a message
+	halfAnnounced                        // first is from a handshake
+	halfCopied                           // the newest request was taken for a copy, or may be one
+	halfGuessedMTU                       // the MTU in force is what the PSN behind a READ suggests, no more
 )
 
 // recovery is what a requester that had to go back is at.
@@ -236,7 +237,10 @@ func (h *half) mtuBytes() int { return dissect.MTUBytes(h.mtu & 15) }
 func (h *half) mtuSeen() int { return dissect.MTUBytes(h.mtu >> 4) }
 
 // setMTU notes the path MTU in force.
-func (h *half) setMTU(code uint8) { h.mtu = h.mtu&0xF0 | code }
+func (h *half) setMTU(code uint8) {
+	h.mtu = h.mtu&0xF0 | code
+	h.flags &^= halfGuessedMTU
+}
 
 // mtuCode is the reverse of dissect.MTUBytes, 0 for what is no path MTU.
 func mtuCode(n int) uint8 {

@@ -81,7 +81,7 @@ func (t *Tracker) lengths(c *conn, d Direction, p *dissect.Packet, m *Mark) {
 		r = d.Reverse()
 	}
 	mtu := c.half[r].mtuBytes()
-	if mtu == 0 || n == mtu {
+	if mtu == 0 || n == mtu || r != d && t.tooSmall(c, r, p) {
 		return
 	}
 	switch p.Op().Payload {

@@ -701,6 +701,10 @@ func TestCounterexamples(t *testing.T) {
 		{"a late request fills a gap from which a patient responder needed nothing", testkit.SimOptions{
 			Patient: true, Ops: [2][]testkit.SimOp{{write(5)}}, Faults: []testkit.SimFault{late(testkit.A, 3, 9, false)},
 		}},
+		{"a resend begins with a READ and arrives out of order, without identification", testkit.SimOptions{
+			Ops:     [2][]testkit.SimOp{{read(0), {Family: dissect.Send, Imm: true}, {Family: dissect.Send, Imm: true}}},
+			Latency: [2]time.Duration{100, 100}, Faults: []testkit.SimFault{late(testkit.B, 0, 2, true), late(testkit.A, 4, 1, false)},
+		}},
 		{"a hole of the capture, then a loss", testkit.SimOptions{
 			Ops:    [2][]testkit.SimOp{{write(1), read(2), write(2)}},
 			Faults: []testkit.SimFault{{From: testkit.A, Nth: 1, Kind: testkit.Miss}, lose(testkit.A, 2, false)},

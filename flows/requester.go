@@ -1,6 +1,10 @@
 package flows
 
-import "github.com/rocescope/rocescope/dissect"
+import (
+	"slices"
+
+	"github.com/rocescope/rocescope/dissect"
+)
 
 // maxJump is the greatest gap of PSNs that is taken for missing packets; what
 // lies further away begins a new sequence.
@@ -23,7 +27,7 @@ func (t *Tracker) request(c *conn, d Direction, p *dissect.Packet, frame []byte,
 	if h.flags&halfSpanOpen != 0 && diff != 0 {
 		diff = t.closeSpan(c, d, p, diff)
 	}
-	h.learnMTU(p)
+	t.learnMTU(c, d, p)
 	if diff >= 0 {
 		h.flags &^= halfCopied
 	}
@@ -81,15 +85,22 @@ func (t *Tracker) jump(c *conn, d Direction, p *dissect.Packet, m *Mark, diff in
 	t.inOrder(c, d, p, m)
 }
 
-// learnMTU takes the path MTU from packets that must be full.
-func (h *half) learnMTU(p *dissect.Packet) {
+// learnMTU takes the path MTU of the requester in direction d from packets that must be full.
+func (t *Tracker) learnMTU(c *conn, d Direction, p *dissect.Packet) {
+	h := &c.half[d]
 	if h.mtu>>4 != 0 || p.Op().Payload != dissect.FullMTU {
 		return
 	}
 	code := mtuCode(p.PayloadLen())
 	h.mtu |= code << 4
-	if h.mtu&15 == 0 {
-		h.mtu |= code
+	switch guess := h.mtu & 15; {
+	case guess == 0:
+		h.setMTU(code)
+	case h.flags&halfGuessedMTU != 0 && code != 0:
+		h.setMTU(code)
+		if guess != code {
+			t.respan(c, d, p)
+		}
 	}
 }
 
@@ -127,12 +138,53 @@ func (t *Tracker) closeSpan(c *conn, d Direction, p *dissect.Packet, diff int) i
 		mtu := uint64(dissect.MTUBytes(code))
 		if (f.Bytes+mtu-1)/mtu == uint64(n) {
 			h.setMTU(code)
+			h.flags |= halfGuessedMTU // packets between may be missing
 			h.next, f.end = p.PSN, p.PSN
 			h.flags &^= halfSpanOpen
 			return 0
 		}
 	}
 	return diff
+}
+
+// tooSmall reports that a packet of an answer is larger than the path MTU, which was a guess. Then it is forgotten.
+func (t *Tracker) tooSmall(c *conn, d Direction, p *dissect.Packet) bool {
+	h := &c.half[d]
+	if h.flags&halfGuessedMTU == 0 || p.PayloadLen() <= h.mtuBytes() {
+		return false
+	}
+	h.setMTU(0)
+	t.respan(c, d, p)
+	return true
+}
+
+// respan corrects the spans of open READs that rest on a guess of the path MTU, which p disproved. The PSNs behind their real ends
+// are of packets that are missing.
+func (t *Tracker) respan(c *conn, d Direction, p *dissect.Packet) {
+	h := &c.half[d]
+	for i := h.head; i != 0; i = t.open[i].next {
+		f := &t.open[i]
+		end := f.FirstPSN.Add(1) // without an MTU: that of an answer of one packet, as p is
+		if mtu := uint64(h.mtuBytes()); mtu != 0 {
+			end = f.FirstPSN.Add(max(1, int((f.Bytes+mtu-1)/mtu)))
+		}
+		if f.Op != OpRead || !end.Before(f.end) || h.mtu&15 == 0 && p.PSN != f.FirstPSN {
+			continue
+		}
+		if i == h.tail && h.next == f.end {
+			h.next = end
+		} else {
+			gaps := &t.rare(c).gaps[d]
+			at := slices.IndexFunc(*gaps, func(g gap) bool { return g.from.After(end) })
+			if at < 0 {
+				at = len(*gaps)
+			}
+			t.rare(c).count(d).OutOfOrder++
+			*gaps = slices.Insert(*gaps, at, gap{from: end, to: f.end, time: p.Time, frame: p.Number})
+			t.boundGaps(c, d)
+		}
+		f.end = end
+	}
 }
 
 // inOrder takes the packet that was expected next, or the first behind a gap.

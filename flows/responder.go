@@ -286,7 +286,7 @@ func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark,
 	h := &c.half[r]
 	d := r.Reverse()
 	op := p.Op()
-	h.learnMTU(p)
+	t.learnMTU(c, r, p)
 	if t.extrasOf(c) != nil {
 		t.arrived(c, r, p.PSN)
 	}
