@@ -24,9 +24,9 @@ func (t *Tracker) stepAt(c *conn, d Direction, s State, frame uint64, at int64, 
 	}
 }
 
-// tellStep tells the sink of a step.
+// tellStep tells the sink of a step. What is held is told when it is known whose it is.
 func (t *Tracker) tellStep(c *conn, end Direction, s StateStep) {
-	if t.opt.Sink.Step == nil {
+	if t.opt.Sink.Step == nil || c.flags&connProvisional != 0 {
 		return
 	}
 	r := Connection{ID: c.id, Transport: c.transport, Evidence: c.evidence, FirstFrame: c.firstNum}

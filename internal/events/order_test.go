@@ -15,7 +15,7 @@ import (
 
 // Connections and states come when packets prove them, in their order, and are those of the records at the end.
 func TestStatesComeInTime(t *testing.T) {
-	for _, name := range []string{"cm_rping_ipv6", "lost_write_recovered", "rnr_wait"} {
+	for _, name := range []string{"cm_rping_ipv6", "lost_write_recovered", "rnr_wait", "psn_wrap"} {
 		t.Run(name, func(t *testing.T) {
 			src, err := captures.Open(filepath.Join(testkit.ModuleRoot(t), "captures", "samples", name+".pcap"))
 			if err != nil {
