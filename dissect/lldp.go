@@ -1,5 +1,7 @@
 package dissect
 
+import "math/bits"
+
 // LLDP's element types (IEEE 802.1AB 8.4), and those of organizations: LLDP's
 // type 127 with an OUI and a subtype.
 const (
@@ -117,6 +119,59 @@ func (h LLDP) PFC() (priorities uint8, willing, ok bool) {
 		return h[from+4], h[from+2]&0x40 != 0, true
 	}
 	return 0, false, false
+}
+
+// PriorityMap is in which priority DCBX wants which packets to travel.
+type PriorityMap struct {
+	dscp   [64]uint8 // priority + 1; 0 = not said
+	roceV1 uint8
+	roceV2 uint8
+}
+
+// Of returns the priority of a RoCE packet without a VLAN tag. ok is false
+// where the map does not say.
+func (m *PriorityMap) Of(dscp uint8, v2 bool) (priority uint8, ok bool) {
+	of := m.roceV1
+	if v2 {
+		if of = m.roceV2; m.dscp[dscp&63] != 0 {
+			of = m.dscp[dscp&63]
+		}
+	}
+	return of - 1, of != 0
+}
+
+// Priorities returns what the data unit's application priorities say of RoCE
+// and of DSCPs. CEE gives an application several priorities: where it does, it
+// does not say which.
+func (h LLDP) Priorities() (m PriorityMap) {
+	if from, to := h.find(tlvOrganization, oui8021, subApplication, 0); from >= 0 {
+		for at := from + 1; at+3 <= to; at += 3 {
+			of, selector, protocol := h[at]>>5+1, h[at]&7, be16(h[at+1:])
+			switch {
+			case selector == 1 && protocol == etherRoCEv1:
+				m.roceV1 = of
+			case (selector == 3 || selector == 4) && protocol == PortRoCEv2:
+				m.roceV2 = of
+			case selector == 5 && protocol < 64:
+				m.dscp[protocol] = of
+			}
+		}
+	}
+	if from, to := h.cee(ceeApplication); from >= 0 && from+4 <= to && h[from+2]&0x80 != 0 {
+		for at := from + 4; at+6 <= to; at += 6 {
+			set, selector, protocol := h[at+5], h[at+2]&3, be16(h[at:])
+			if bits.OnesCount8(set) != 1 {
+				continue
+			}
+			switch of := uint8(bits.TrailingZeros8(set)) + 1; {
+			case selector == 0 && protocol == etherRoCEv1:
+				m.roceV1 = of
+			case selector == 1 && protocol == PortRoCEv2:
+				m.roceV2 = of
+			}
+		}
+	}
+	return m
 }
 
 // LLDP returns the view of the frame's LLDP data unit, as far as captured, nil

@@ -52,6 +52,19 @@ var (
 			return fmt.Sprintf("%s: data with DSCP 0, while PFC protects priority %s only", f.Where, numbers(bitsOf(f.Args[0])))
 		},
 	}
+	checkPFCOff = Check{
+		ID: "pfc_off", Severity: Warning, Title: "Data in a priority for which PFC is off",
+		Explain: "By DCBX the port that sends or receives this data says for which priorities pause frames are on; the data travels in another, which may drop. The priority is that of the VLAN tag, or without a tag the one that the same DCBX gives to the DSCP or to RoCE; where neither tells, nothing is concluded. Of a port that takes over its peer's settings, the peer's count.",
+		Rule:    "IEEE 802.1Q D.2.10 (PFC configuration), D.2.11 (application priority); 802.1Qbb",
+		Try:     "Turn PFC on for that priority at both ends of the link, or give the RDMA traffic the priority, or the DSCP, of a class that has it.",
+		text: func(f *Finding) string {
+			on := "none"
+			if f.Args[1] != 0 {
+				on = numbers(bitsOf(f.Args[1])) + " only"
+			}
+			return fmt.Sprintf("%s: data in priority %s, while %s says that PFC is on for %s", f.Where, numbers(bitsOf(f.Args[0])), macText(f.Args[2]), on)
+		},
+	}
 	checkOneSrcPort = Check{
 		ID: "one_source_port", Severity: Note, Title: "All queue pairs use one UDP source port",
 		Explain: "Switches spread flows over equal paths by addresses and ports. With one source port for all queue pairs, everything between the two hosts takes one path.",

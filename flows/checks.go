@@ -61,6 +61,7 @@ const (
 	findCNPDSCP
 	findDSCPMixed
 	findUnprotected
+	findPFCOff
 	findOneSrcPort
 	findSrcPortRange
 	findVLANMixed
@@ -533,6 +534,7 @@ var checks = [numFindings]Check{
 	findCNPDSCP:         checkCNPDSCP,
 	findDSCPMixed:       checkDSCPMixed,
 	findUnprotected:     checkUnprotected,
+	findPFCOff:          checkPFCOff,
 	findOneSrcPort:      checkOneSrcPort,
 	findSrcPortRange:    checkSrcPortRange,
 	findVLANMixed:       checkVLANMixed,

@@ -145,6 +145,9 @@ func (t *Tracker) judgeHosts(r *hostRecord, emit func(*Finding)) {
 			say(findUnprotected, d, h.zeroFrame, h.zeroTime, uint64(others))
 		}
 	}
+	if t.dcbx.stations != nil {
+		t.judgeDCBX(r, say)
+	}
 	a, b := &r.path[0], &r.path[1]
 	first := a
 	if b.frame != 0 && (a.frame == 0 || b.frame < a.frame) {

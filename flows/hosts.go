@@ -93,9 +93,10 @@ type hostPath struct {
 	oddPort   uint16
 	zeroFrame uint64 // first packet of a stream with DSCP 0
 	zeroTime  int64
+	macs      [2]uint64 // of the first packet: source, destination
 }
 
-type pathFlags uint8
+type pathFlags uint16
 
 const (
 	pathSeen pathFlags = 1 << iota
@@ -106,6 +107,7 @@ const (
 	pathNative
 	pathBadCNP
 	pathManaged // a management datagram was seen
+	pathUntagged
 )
 
 // linkRecord is two stations and the RoCE versions that each sends.
@@ -224,6 +226,11 @@ func (t *Tracker) streamOfHosts(p *dissect.Packet, class uint8, frame []byte) {
 	vlan := int16(p.VLAN())
 	if class&classTagged != 0 {
 		h.pcps |= 1 << (class & classPriority)
+	} else {
+		h.flags |= pathUntagged
+	}
+	if e := p.Ethernet(frame); frame != nil && e != nil && h.macs[0] == 0 {
+		h.macs = [2]uint64{macOf(e.Src()), macOf(e.Dst())}
 	}
 	if len(h.vlans) < maxPathVLANs && !slices.Contains(h.vlans, vlan) {
 		h.vlans = append(h.vlans, vlan)

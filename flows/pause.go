@@ -301,6 +301,20 @@ func (t *pauseTable) pausedFor(s *stream, at int64) int64 {
 	return t.union[priority].upTo(at) + t.union[wholeLink].upTo(at)
 }
 
+// ofStream is how long a stream's priority was paused up to a time, where that
+// is known: the priority of a packet without a tag shows nowhere.
+func (t *pauseTable) ofStream(s *stream, now int64) (paused time.Duration, known bool) {
+	tagged := s.class&classTagged != 0
+	if !t.seen || !tagged && t.priorities != 0 {
+		return 0, false
+	}
+	total := t.union[wholeLink].upTo(now)
+	if tagged {
+		total += t.union[s.class&classPriority].upTo(now)
+	}
+	return duration(total), true
+}
+
 // pauseSenders copies the stations that pause, in the order of their first
 // XOFF: a pause that spreads goes from the first to the last.
 func (t *Tracker) pauseSenders() []PauseSender {

@@ -90,6 +90,7 @@ func (t *Tracker) streamRecord(c *conn, d Direction) Stream {
 		if s.class&classTagged != 0 {
 			r.Priorities = append([]uint8{s.class & classPriority}, r.Priorities...)
 		}
+		r.Paused, r.PausedKnown = t.pauses.ofStream(s, t.now)
 	}
 	r.SrcPort = s.srcPort
 	r.FirstSeen, r.LastSeen = s.firstSeen, s.lastSeen

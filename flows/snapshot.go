@@ -178,6 +178,8 @@ type Stream struct {
 	SrcPorts                     int             // distinct UDP source ports, as far as counted
 	SrcPort                      uint16          // the first one
 	Priorities                   []uint8         // 802.1p, of tagged packets, in order of first sight
+	Paused                       time.Duration   // how long any station had paused the stream's priority, or the whole link, in this capture
+	PausedKnown                  bool            // pause frames were seen, and the priority is known: by the tag, or all of them stop the whole link
 	MigReq                       bool            // of the first packet
 	CNPDSCP                      []uint8         // of the CNPs in this direction, ascending
 	CNPInterval                  time.Duration   // shortest time between two CNPs of this direction; 0 = fewer than two

@@ -77,6 +77,7 @@ type Tracker struct {
 	details     int
 	hostTable   hostTable
 	pauses      pauseTable
+	dcbx        dcbxTable
 	shadow      *shadow // nil = not asked for
 	iwarp       *iwarp.Tracker
 	fragments   fragments

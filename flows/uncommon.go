@@ -21,6 +21,9 @@ func (t *Tracker) uncommon(b *Batch, i int) bool {
 		t.protocols.Other++
 		return true
 	}
+	if p.Has(dissect.LayerLLDP) {
+		t.lldp(p, b.Data[i])
+	}
 	if t.copies == nil {
 		if p.Depth() == 0 || !p.Has(dissect.LayerBTH) {
 			return false

@@ -62,15 +62,24 @@ var kindNames = map[dissect.Kind]string{
 }
 
 func fieldRows() []fieldRow {
+	type fieldKey struct {
+		name  string
+		layer dissect.Layer
+	}
 	var rows []fieldRow
+	seen := map[fieldKey]bool{}
 	all := dissect.Fields()
 	for i := range all {
 		f := &all[i]
 		if outerPrefix(f.Layer) != "" { // the same fields again, of the headers around a tunnel
 			continue
 		}
+		if seen[fieldKey{f.Name, f.Layer}] { // an element that stands there several times
+			continue
+		}
+		seen[fieldKey{f.Name, f.Layer}] = true
 		r := fieldRow{Name: f.Name, Text: f.Text, Type: kindNames[f.Kind], Layer: f.Layer.String(), Known: "in the packet"}
-		if f.Get == nil {
+		if f.Get == nil && f.Part == nil {
 			r.Bit = &f.Bit
 			if f.Width > 0 {
 				r.Width = &f.Width

@@ -165,6 +165,9 @@ func AppendInfo(dst []byte, p *dissect.Packet, frame []byte) []byte {
 		}
 		return dst
 	}
+	if h := p.LLDP(frame); h != nil {
+		return appendLLDP(dst, p, frame, h)
+	}
 	if t, ok := etherType(p, frame); ok {
 		if t == 0x0806 {
 			return appendARP(dst, p, frame)

@@ -123,6 +123,9 @@ var maskedFields = sync.OnceValue(func() map[dissect.Layer][]maskedField {
 func howOf(f *dissect.Field) (how, bool) {
 	last := f.Name[strings.LastIndexByte(f.Name, '.')+1:]
 	switch {
+	case f.Kind == dissect.String && (f.Layer == dissect.LayerLLDP || last == "nodestring"), f.Name == "lldp.chassis.id",
+		last == "m_key", last == "mkey", last == "sm_key", last == "smkey", last == "cc_key", f.Name == "infiniband.cc.key", last == "servicekey":
+		return asNothing, true // names of hosts and switches, and keys of the fabric's managers
 	case f.Get != nil || f.Width == 0 && !strings.HasPrefix(last, "private"):
 		return 0, false
 	case f.Kind == dissect.IPv4Addr, f.Kind == dissect.IPv6Addr, f.Width == 128 && strings.HasSuffix(last, "gid"):

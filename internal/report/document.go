@@ -219,10 +219,11 @@ type Stream struct {
 	Latency              Latency                  `json:"latency_ns"`
 	RTT                  RTT                      `json:"rtt_ns"`
 	DSCP                 []int                    `json:"dscp"`
-	Priorities           []int                    `json:"priorities"`       // 802.1p, of tagged packets
-	UDPSourcePorts       int                      `json:"udp_source_ports"` // how many
-	UDPSourcePort        *uint16                  `json:"udp_source_port"`  // the first
-	MigReq               bool                     `json:"migreq"`           // of the first packet
+	Priorities           []int                    `json:"priorities"`          // 802.1p, of tagged packets
+	PausedNS             *int64                   `json:"paused_ns,omitempty"` // its priority or the whole link, by any station; only where pause frames were seen and the priority is known
+	UDPSourcePorts       int                      `json:"udp_source_ports"`    // how many
+	UDPSourcePort        *uint16                  `json:"udp_source_port"`     // the first
+	MigReq               bool                     `json:"migreq"`              // of the first packet
 	CNPDSCP              []int                    `json:"cnp_dscp"`
 	CNPIntervalNS        *int64                   `json:"cnp_interval_ns"`   // shortest between two CNPs; null: fewer than two
 	Reaction             *Reaction                `json:"cnp_reaction"`      // of the sender in this direction; null: not measured

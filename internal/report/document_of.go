@@ -227,6 +227,10 @@ func newStream(f *flows.Stream) Stream {
 		UDPSourcePorts: f.SrcPorts,
 		First:          moment(f.FirstSeen), Last: moment(f.LastSeen), FirstNS: ns(f.FirstSeen), LastNS: ns(f.LastSeen),
 	}
+	if f.PausedKnown {
+		paused := int64(f.Paused)
+		s.PausedNS = &paused
+	}
 	var atomic MessageCounts
 	for op, m := range f.Messages {
 		if m.Count == 0 && m.Completed == 0 && m.Failed == 0 {

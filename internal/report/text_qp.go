@@ -118,6 +118,9 @@ func (t *summary) queues(c *Connection, q, peer *QP, sent, back *Stream) {
 	if len(sent.Priorities) > 0 {
 		marks = append(marks, "priority "+numbers(sent.Priorities))
 	}
+	if p := sent.PausedNS; p != nil && *p > 0 {
+		marks = append(marks, "paused for "+Duration(time.Duration(*p)))
+	}
 	if sent.ECNCE > 0 {
 		marks = append(marks, Plural(sent.ECNCE, "packet")+" marked CE on the way to the tap")
 	}
