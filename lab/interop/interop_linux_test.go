@@ -128,7 +128,7 @@ func TestPage(t *testing.T) {
 		{Row: row, Ran: true, Failed: "first line\nsecond"},
 		{Row: row},
 		{Row: lacks},
-	})
+	}, "")
 	for _, want := range []string{
 		"Of 4 rows 1 passed, 1 failed and 2 were not run.",
 		"| server | `ib_write_bw 10.77.0.1` | serve |  | 7 |  | passed |\n",
@@ -139,5 +139,9 @@ func TestPage(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not have %q:\n%s", want, text)
 		}
+	}
+	before := Page("6.1", &lab.Image{}, []Result{{Row: row, Ran: true, Packets: 7}}, "")
+	if text := Page("6.1", &lab.Image{}, []Result{{Row: row}, {Row: lacks}}, before); !strings.Contains(text, "Of 2 rows 1 passed, 0 failed and 1 were not run.") || !strings.Contains(text, "| 7 |  | passed |") {
+		t.Errorf("what was not run again does not stand as it was:\n%s", text)
 	}
 }

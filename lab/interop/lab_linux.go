@@ -138,13 +138,29 @@ func (l *Lab) wire(w Wire) (undo func() error, err error) {
 	return undo, l.commands(lines...)
 }
 
+// firstWords is how long a program may take to say that it listens: Python compiles its library anew.
+const firstWords = 5 * time.Minute
+
 // listens waits until a server in the guest can be connected to.
-func (l *Lab) listens(where string) error {
+func (l *Lab) listens(where string, server *lab.Program) error {
+	if where == "says" {
+		late := time.After(firstWords)
+		for !strings.Contains(server.Output(), "listening") {
+			select {
+			case <-server.Done():
+				return errors.New("the server in the guest ended before it listened")
+			case <-late:
+				return fmt.Errorf("the server in the guest does not say in %v that it listens", firstWords)
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		return nil
+	}
 	test := map[string]string{
 		"tcp": fmt.Sprintf("ss -Hltn sport = %d | grep -q LISTEN", socketPort),
 		"cm":  "rdma resource show cm_id | grep -q LISTEN",
 	}[where]
-	_, err := l.Guest.Run(2*patience, "sh", "-c", "i=0; until "+test+"; do i=$((i+1)); [ $i -lt 600 ] || exit 1; sleep 0.1; done")
+	_, err := l.Guest.Run(2*patience, "sh", "-c", "i=0; until "+test+"; do i=$((i+1)); [ $i -lt 200 ] || exit 1; sleep 0.3; done")
 	if err != nil {
 		return fmt.Errorf("the server in the guest does not listen: %w", err)
 	}

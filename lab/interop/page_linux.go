@@ -7,15 +7,21 @@ import (
 	"github.com/rocescope/rocescope/lab"
 )
 
-// Page is docs/interop.md, from the results of all rows in the order of the table.
-func Page(kernel string, image *lab.Image, results []Result) string {
+// Page is docs/interop.md, from the results of all rows in the order of the table. What was not run now has the outcome of the page
+// before, if the row is still the same there.
+func Page(kernel string, image *lab.Image, results []Result, before string) string {
 	var b strings.Builder
 	passed, failed := 0, 0
+	lines := make([]string, len(results))
 	for i := range results {
-		switch results[i].outcome() {
-		case "passed":
+		lines[i] = results[i].line()
+		if !results[i].Ran {
+			lines[i] = results[i].lineOf(before)
+		}
+		switch {
+		case strings.Contains(lines[i], "| passed"):
 			passed++
-		case "failed":
+		case strings.Contains(lines[i], "| **failed**"):
 			failed++
 		}
 	}
@@ -36,9 +42,20 @@ perftest %s. Of %d rows %d passed, %d failed and %d were not run.
 			fmt.Fprintf(&b, "\n## %s\n\n", subject)
 			b.WriteString("| rocescope is | program in the guest | rocescope's part | wire | packets | Linux counted | result |\n|---|---|---|---|---:|---|---|\n")
 		}
-		b.WriteString(r.line())
+		b.WriteString(lines[i])
 	}
 	return b.String()
+}
+
+// lineOf is a row's line in another page, its own where that has none.
+func (r *Result) lineOf(page string) string {
+	own := r.line()
+	head, found := strings.CutSuffix(own, "|  |  | not run |\n")
+	if at := strings.Index(page, head); found && at >= 0 {
+		line, _, _ := strings.Cut(page[at:], "\n")
+		return line + "\n"
+	}
+	return own
 }
 
 const explanation = `A row passed if

@@ -31,7 +31,7 @@ type Row struct {
 	Says     string // what the program must print, a regular expression
 	Stays    bool   // the program does not end by itself; it is ended when ours is done
 	Fails    bool   // the program must end with an error
-	Listens  string // where a server in the guest is to be found before ours connects: "tcp" or "cm"; empty: it is not waited for
+	Listens  string // where a server in the guest is to be found before ours connects: "tcp" or "cm", or "says", when it says so; empty: it is not waited for
 	Ours     part   // what rocescope does
 	IPv6     bool
 	Findings []string // what rocescope analyze must find in the packets besides notes, by name

@@ -107,7 +107,7 @@ func (l *Lab) play(r *Result) error {
 	}
 	if r.Role == Client {
 		if r.Listens != "" {
-			if err := l.listens(r.Listens); err != nil {
+			if err := l.listens(r.Listens, linux); err != nil {
 				linux.Kill()
 				return fmt.Errorf("%w; it says:\n%s", err, linux.Output())
 			}
@@ -120,7 +120,11 @@ func (l *Lab) play(r *Result) error {
 		r.Console = linux.Output()
 		return err
 	}
-	said, err := linux.Wait(patience)
+	wait := patience
+	if r.Script != "" {
+		wait += firstWords
+	}
+	said, err := linux.Wait(wait)
 	r.Console = said
 	close(s.over)
 	return errors.Join(r.judgeProgram(said, err), ourEnd(ours))

@@ -95,7 +95,7 @@ func verbsRows() (rows []Row) {
 		server.Role, server.Smoke, server.Ours = Server, t.smoke == Server, serve("")
 		what := fmt.Sprintf("{gid} %s %s %d %d", t.transport, t.operation, t.count, t.size)
 		server.Linux, client.Linux = fmt.Sprintf("verbs.py client {us4} %s %d", what, row.timeout()), "verbs.py server "+what
-		client.Role, client.Smoke, client.Listens = Client, t.smoke == Client, "tcp"
+		client.Role, client.Smoke, client.Listens = Client, t.smoke == Client, "says"
 		operation, imm, _ := strings.Cut(t.operation, "-")
 		options := fmt.Sprintf("-n %d -s %d -t %d -m 1024 --verify -c %s", t.count, t.size, t.count, t.transport)
 		if imm != "" {

@@ -192,6 +192,7 @@ def tell(messages, wrong, lost, first):
 
 def server(gid, transport, op, count, size):
     with socket.create_server(("", PORT)) as listener:
+        print("listening", flush=True)
         conn, _ = listener.accept()
         lines = Lines(conn)
         offer = lines.hear()

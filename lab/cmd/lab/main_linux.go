@@ -125,7 +125,8 @@ func test(image *lab.Image, args []string) error {
 		}
 	}
 	if *out != "" {
-		if err := os.WriteFile(*out, []byte(interop.Page(l.Guest.Kernel, image, results)), 0o644); err != nil {
+		before, _ := os.ReadFile(*out) // of another run, if there was one
+		if err := os.WriteFile(*out, []byte(interop.Page(l.Guest.Kernel, image, results, string(before))), 0o644); err != nil {
 			return err
 		}
 	}
