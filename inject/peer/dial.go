@@ -18,7 +18,7 @@ type Request struct {
 	Way   Way
 	Peer  netip.AddrPort     // whose TCP port, or rdma_cm port, it is; for ByHand, the address is enough
 	QPs   int                // 0 = 1
-	Local connect.Parameters // what the own queue pairs tell: Transport, MTU, depths, counts; the rest is set here, also Address if it is none
+	Local connect.Parameters // what the own queue pairs tell: Transport, MTU, depths, counts, ByHand the PSN; the rest is set here, also Address if it is none
 	Maker Maker
 
 	Perftest connect.PerftestOptions // ByPerftest: Program, Duplex, OverCM and QPsByCM
@@ -67,11 +67,13 @@ func (h *Host) Dial(ctx context.Context, r Request) (*Session, error) {
 	return s, nil
 }
 
-// makeAll makes the queue pairs, in INIT.
+// makeAll makes the queue pairs, in INIT. By hand their PSN is the one that was asked for, or 0: the other side has to know it before.
 func (s *Session) makeAll(n int, base connect.Parameters) error {
 	return s.h.Do(func() error {
 		for i := range n {
-			base.PSN = dissect.PSN(rand.Uint32() & 0xFFFFFF)
+			if s.Way != ByHand {
+				base.PSN = dissect.PSN(rand.Uint32() & 0xFFFFFF)
+			}
 			c, err := s.h.make(s.maker, i, base)
 			if err != nil {
 				return err

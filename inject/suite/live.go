@@ -24,6 +24,14 @@ type Live struct {
 	Hand     []connect.Parameters // ByHand: of the subject and the bystander
 	Device   Device
 	Patience time.Duration // how long an answer may take; 0 = 100 ms
+
+	stands [2]standing // ByHand: the cases follow each other on the same queue pairs
+}
+
+// standing is where a queue pair of the device's stands: what it expects, and how many messages it has executed.
+type standing struct {
+	psn dissect.PSN
+	msn dissect.MSN
 }
 
 // Name implements Target.
@@ -114,6 +122,11 @@ func (t *Live) open(ctx context.Context, c *Case, seed uint64) (_ *link, err err
 	l.macOf = func(a netip.Addr) ([6]byte, error) { return h.MAC(ctx, a) }
 	var sessions []*peer.Session
 	l.close = func() error {
+		if t.Way == peer.ByHand {
+			for i, p := range l.pairs {
+				t.stands[i] = standing{p.psn, p.msn}
+			}
+		}
 		for _, s := range sessions {
 			_ = s.Close() // the device may be gone
 		}
@@ -167,7 +180,7 @@ func (t *Live) dial(ctx context.Context, h *peer.Host, l *link, c *Case, i int) 
 		if i >= len(t.Hand) {
 			return nil, nil, fmt.Errorf("%w: the numbers of %d queue pairs were given, and this case needs more", ErrUnsupported, len(t.Hand))
 		}
-		q.Hand = t.Hand[i : i+1]
+		q.Hand, q.Local.PSN = t.Hand[i:i+1], t.stands[i].psn
 	}
 	s, err := h.Dial(ctx, q)
 	if err != nil {
@@ -192,8 +205,12 @@ func (t *Live) dial(ctx context.Context, h *peer.Host, l *link, c *Case, i int) 
 	if err != nil {
 		return nil, s, err
 	}
+	var msn dissect.MSN
+	if t.Way == peer.ByHand {
+		msn = t.stands[i].msn
+	}
 	p := &pair{
-		index: i, qp: x.QP, ah: x.AH, transport: transport, mtu: min(c.Setup.mtu(), or2int(x.Remote.MTU, c.Setup.mtu())), psn: x.Local.PSN, atomic: map[dissect.PSN]uint64{},
+		index: i, qp: x.QP, ah: x.AH, transport: transport, mtu: min(c.Setup.mtu(), or2int(x.Remote.MTU, c.Setup.mtu())), psn: x.Local.PSN, msn: msn, atomic: map[dissect.PSN]uint64{},
 		remote: Numbers{Address: x.Remote.Address.String(), QPN: x.Remote.QPN, PSN: uint32(x.Remote.PSN), RKey: m.RKey, VA: m.VA, Length: int(min(m.Length, regionSize))},
 		local:  Numbers{Address: x.Local.Address.String(), QPN: x.Local.QPN, PSN: uint32(x.Local.PSN), RKey: l.region.RKey(), VA: l.region.VA(), Length: regionSize},
 		outer:  dissect.Outer{DstMAC: mac, SrcMAC: l.mac, Src: x.Local.Address, Dst: x.Remote.Address, SrcPort: 0xC000 + uint16(i), TrafficClass: uint8(c.Setup.TrafficClass)},

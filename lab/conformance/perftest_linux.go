@@ -38,6 +38,7 @@ type perftestQP struct {
 	answer   chan connect.Parameters // ours
 	up       chan struct{}           // closed when the program's queue pair is in RTS
 	post     chan struct{}           // closed when it may send
+	over     chan struct{}           // closed when it says that all has completed
 	gone     chan struct{}           // closed when it is not wanted any more
 	posted   bool
 	ended    bool
@@ -141,7 +142,7 @@ func (h *Perftest) create(c *suite.Command) (*suite.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &perftestQP{series: series, told: make(chan connect.Parameters, 1), answer: make(chan connect.Parameters, 1), up: make(chan struct{}), post: make(chan struct{}), gone: make(chan struct{})}
+	q := &perftestQP{series: series, told: make(chan connect.Parameters, 1), answer: make(chan connect.Parameters, 1), up: make(chan struct{}), post: make(chan struct{}), over: make(chan struct{}), gone: make(chan struct{})}
 	if q.listener, err = net.Listen("tcp", net.JoinHostPort(lab.Host.IP4.Addr().String(), strconv.Itoa(h.port))); err != nil {
 		return nil, err
 	}
@@ -214,18 +215,21 @@ func (q *perftestQP) Open(remote connect.Parameters) (connect.Parameters, error)
 	}
 }
 
-// Ready implements connect.Application: the program says so when its queue pair is in RTS, and sends when it has its answer.
+// Ready implements connect.Application: the program says so when its queue pair is in RTS, before it sends, and when all that it sent has
+// completed.
 func (q *perftestQP) Ready(n int) error {
-	if n > 1 {
-		return nil
+	switch n {
+	case 1:
+		close(q.up)
+		select {
+		case <-q.post:
+		case <-q.gone:
+			return errNotWanted
+		}
+	case 3:
+		close(q.over)
 	}
-	close(q.up)
-	select {
-	case <-q.post:
-		return nil
-	case <-q.gone:
-		return errNotWanted
-	}
+	return nil
 }
 
 // Results implements connect.Application.
@@ -263,19 +267,21 @@ func perftestCompletions(count int, output string, failed bool) (all []suite.Com
 }
 
 func (q *perftestQP) completions() *suite.Answer {
-	a := &suite.Answer{State: "RTS"}
+	a := &suite.Answer{State: "RESET"} // it goes with its program
+	var text string
+	var err error
 	select {
+	case <-q.over:
 	case <-q.program.Done():
-		a.State = "RESET" // it is gone with its program
+		text, err = q.program.Wait(time.Second)
 	default:
+		a.State = "RTS"
 		return a
 	}
-	if q.ended {
-		return a
+	if !q.ended {
+		q.ended = true
+		a.Completions = perftestCompletions(q.series.Count, text, err != nil)
 	}
-	q.ended = true
-	text, err := q.program.Wait(time.Second)
-	a.Completions = perftestCompletions(q.series.Count, text, err != nil)
 	return a
 }
 
