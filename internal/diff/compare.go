@@ -38,7 +38,8 @@ type comparison struct {
 	alone   [2][]record
 	copies  map[copyOf]int // index in r.Packets
 	spans   [2][2]int64    // first and last frame, by a's clock
-	edges   [2][2]edges    // of packets of a capture from before the other's first frame, and from behind its last
+	times   timeline
+	edges   [2][2]edges // of packets of a capture from before the other's first frame, and from behind its last
 }
 
 type copyOf struct {
@@ -76,6 +77,7 @@ func Packets(ctx context.Context, a, b Side, o Options) (*Result, error) {
 	}
 	c.spans[0] = [2]int64{v[0].First, v[0].Last}
 	c.spans[1] = [2]int64{c.r.Clock.toA(v[1].First), c.r.Clock.toA(v[1].Last)}
+	c.times = newTimeline(min(c.spans[0][0], c.spans[1][0]), max(c.spans[0][1], c.spans[1][1]))
 	if err := c.run(ctx); err != nil {
 		return nil, err
 	}
@@ -84,6 +86,7 @@ func Packets(ctx context.Context, a, b Side, o Options) (*Result, error) {
 	}
 	c.settleEdges()
 	c.finish()
+	c.r.times = c.times
 	return c.r, nil
 }
 
@@ -215,7 +218,9 @@ func (c *comparison) settle(end bool) {
 func (c *comparison) pair(s *Stream, a, b, last *record) {
 	c.r.Matched++
 	s.Matched++
+	before := s.last
 	s.arrived(a.when, b.when)
+	c.times.arrived(s, a, b, before)
 	first, second := a, b
 	if last == a {
 		first, second = b, a

@@ -25,6 +25,8 @@ type Document struct {
 	Rewrites []RewriteDoc  `json:"rewrites"`
 	Listed   []PacketDoc   `json:"listed_packets"`
 	Differ   []MessageDiff `json:"differing_messages"`
+
+	result *Result // what charts are drawn from
 }
 
 // SideDoc is one of the two.
@@ -184,7 +186,7 @@ type FindingDoc struct {
 
 // Document makes the document.
 func (r *Result) Document() *Document {
-	d := &Document{Schema: Schema, A: sideDoc(&r.A), B: sideDoc(&r.B)}
+	d := &Document{Schema: Schema, A: sideDoc(&r.A), B: sideDoc(&r.B), result: r}
 	d.Findings, d.Streams, d.Rewrites, d.Listed, d.Differ = []FindingDoc{}, []StreamDoc{}, []RewriteDoc{}, []PacketDoc{}, []MessageDiff{}
 	if !r.NoPackets {
 		t := &r.Totals

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rocescope/rocescope/internal/report"
+	"github.com/rocescope/rocescope/internal/report/html"
 )
 
 //go:embed page.html
@@ -35,8 +36,8 @@ var page = sync.OnceValue(func() *template.Template {
 // maxRows is how many rows a table of the page has.
 const maxRows = 2000
 
-// WriteHTML writes the document as one page that needs nothing else: no script,
-// no network.
+// WriteHTML writes the document as one page that needs nothing else: no other
+// file, no network. Without scripts, its charts stand still.
 func (d *Document) WriteHTML(w io.Writer, title string) error {
 	short := *d
 	cut := 0
@@ -49,10 +50,26 @@ func (d *Document) WriteHTML(w io.Writer, title string) error {
 	if n := len(short.Differ); n > maxRows {
 		short.Differ, cut = short.Differ[:maxRows], cut+n-maxRows
 	}
+	shared, err := html.Shared()
+	if err != nil {
+		return err
+	}
+	var charts []template.HTML
+	if d.result != nil {
+		for _, c := range d.result.charts() {
+			drawn, err := c.Draw()
+			if err != nil {
+				return err
+			}
+			charts = append(charts, drawn)
+		}
+	}
 	return page().Execute(w, struct {
 		*Document
-		Title string
-		All   *Document // streams of packets are looked up here
-		Cut   int
-	}{&short, title, d, cut})
+		html.Parts
+		Title  string
+		All    *Document // streams of packets are looked up here
+		Cut    int
+		Charts []template.HTML
+	}{&short, shared, title, d, cut, charts})
 }

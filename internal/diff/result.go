@@ -92,4 +92,6 @@ type Result struct {
 	Streams   []Stream
 	Rewrites  []Rewrite
 	Messages  *Messages // nil where they were not compared
+
+	times timeline
 }

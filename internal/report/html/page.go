@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"html/template"
 	"io"
+	"strings"
 	"sync"
 )
 
@@ -58,6 +59,13 @@ type tile struct{ Name, Value, About, Class string }
 
 // fact is a name and what it is.
 type fact struct{ Name, Value string }
+
+// text is what a template makes of its data.
+func text(name string, data any) (template.HTML, error) {
+	var b strings.Builder
+	err := execute(&b, name, data)
+	return template.HTML(b.String()), err
+}
 
 func execute(w io.Writer, name string, data any) error {
 	return templates().ExecuteTemplate(w, name, data)
