@@ -18,7 +18,7 @@ export CGO_ENABLED = 0
 LDFLAGS = -s -w $(if $(VERSION),-X github.com/rocescope/rocescope/internal/version.version=$(VERSION))
 
 .DEFAULT_GOAL := build
-.PHONY: lab lab-test help build demo test race fuzz bench bench-wire bench-rnic bench-tui bench-scale microbench profile lint golangci docs install dist clean
+.PHONY: lab lab-test lab-wire conformance help build demo test race fuzz bench bench-wire bench-rnic bench-tui bench-scale microbench profile lint golangci docs install dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -58,6 +58,12 @@ lab: ## build the soft-RoCE laboratory's guest from Debian packages, into the us
 
 lab-test: build ## run the interoperability table in it, and write docs/interop.md (root, minutes; ONLY=regexp for some rows)
 	$(GO) run ./lab/cmd/lab test $(if $(ONLY),-only '$(ONLY)',-out docs/interop.md)
+
+conformance: ## run the conformance suite against Linux in it, and write docs/conformance-linux.md (root, minutes; TIER=full, CASES=IDs for some)
+	$(GO) run ./lab/cmd/lab conformance $(if $(TIER),-tier $(TIER)) $(if $(CASES),-case '$(CASES)',$(if $(TIER),,-out docs/conformance-linux.md))
+
+lab-wire: build ## run rocescope wire between two guests, and write docs/wire-linux.md (root, minutes; ONLY=regexp for some rows)
+	$(GO) run ./lab/cmd/lab wire $(if $(ONLY),-only '$(ONLY)',-out docs/wire-linux.md)
 
 microbench: ## run the benchmarks of single functions (BENCH=regexp, COUNT=6)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./... | tee bench.out

@@ -14,6 +14,9 @@ func TestList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := all.Select(&suite.Options{Cases: Smoke}); err != nil {
+		t.Error(err)
+	}
 	seen := map[string]bool{}
 	for _, d := range Deviations {
 		if _, err := all.Select(&suite.Options{Cases: []string{d.Case}}); err != nil {

@@ -16,6 +16,9 @@ type Deviation struct {
 	Why    string
 }
 
+// Smoke are the few cases that are run before every change: both roles, both kinds of outcome.
+var Smoke = []string{"GOOD-WRITE", "VLAN-01", "ICRC-01", "RETH-01", "LEN-06", "PSN-01", "PSN-09", "Q-WRITE", "Q-READ", "AETH-05", "NAK-05", "RSP-01"}
+
 // differs is what a READ seems to have brought that its completion calls good.
 const differs = `message 1: byte \d+ is 0x.. here and 0x.. at the device`
 

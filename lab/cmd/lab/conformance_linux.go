@@ -20,6 +20,7 @@ func conform(image *lab.Image, args []string) error {
 	tier := flags.String("tier", "quick", "quick, full or soak")
 	only := flags.String("only", "", "IDs or rows of cases, with commas")
 	cases := flags.String("case", "", "exactly the cases of these IDs")
+	smoke := flags.Bool("smoke", false, "the few cases that are run before every change")
 	seed := flags.Uint64("seed", 0, "number that everything random comes from")
 	skip := flags.String("skip", "", "IDs or rows of cases that are left out")
 	captures := flags.String("captures", "", "where a capture of each case goes")
@@ -34,6 +35,9 @@ func conform(image *lab.Image, args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	o := suite.Options{Tier: *tier, Captures: *captures, Cases: list(*cases), Seed: *seed, Only: list(*only), Skip: list(*skip)}
+	if *smoke {
+		o.Cases = conformance.Smoke
+	}
 	o.Progress = func(done, total int, c *suite.CaseResult) {
 		if c.Status == "" {
 			return
