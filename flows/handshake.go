@@ -20,6 +20,8 @@ type handshakes struct {
 type handshakeLimits struct {
 	CM    int // CM conversations; 0 = 64 Ki
 	Flows int // TCP connections; 0 = 4 Ki
+	// Exchanges are those that the user describes.
+	Exchanges []Exchange
 }
 
 func newHandshakes(l handshakeLimits) *handshakes {
@@ -32,6 +34,7 @@ func newHandshakes(l handshakeLimits) *handshakes {
 	h := &handshakes{}
 	h.cm.init(l.CM)
 	h.sockets.init(l.Flows)
+	h.sockets.described = l.Exchanges
 	return h
 }
 

@@ -132,7 +132,7 @@ func checkBooks(t *testing.T, h *handshakes) {
 		waiting += len(fl.waiting)
 		pairs += len(fl.pairs)
 		for d := range fl.streams {
-			late += fl.streams[d].lateSize
+			late += fl.streams[d].lateSize + len(fl.streams[d].held)
 		}
 	}
 	if waiting != s.waiting || pairs != s.pairs || late != s.lateBytes || len(flows) != len(s.index) {

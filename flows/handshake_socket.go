@@ -8,7 +8,7 @@ import (
 
 // socketTable follows TCP connections for as long as they may hold an exchange
 // of queue pairs: perftest's key messages or the texts of ibv_*_pingpong, on
-// any port. It takes two texts of one form, one from each side, to prove a
+// any port, SMC-R's CLC, or what the user describes. It takes two texts of one form, one from each side, to prove a
 // pair: the i-th text of either side belong together, which needs both streams
 // from their beginning. Where that was not captured, a text that a side sends
 // twice in a row is taken: only that of the first queue pair is, when perftest
@@ -19,7 +19,8 @@ type socketTable struct {
 	recognised uint64 // packets of flows in which an exchange was recognised
 	waiting    int    // over all flows, bounded: texts without their answer,
 	pairs      int    // pairs remembered,
-	lateBytes  int    // and bytes behind holes
+	lateBytes  int    // and bytes behind holes, or of messages that are not whole
+	described  []Exchange
 }
 
 const (
@@ -54,6 +55,7 @@ type socketFlow struct {
 	holed      bool // texts may be missing, and their count means nothing
 	ahead      int8 // the stream whose texts wait for their answers
 	form       textForm
+	format     messageFormat // nil: perftest's and the pingpongs' texts are looked for
 	packets    uint64
 	waiting    []socketText
 	waitingAt  int // index of the first one still waiting
@@ -131,7 +133,7 @@ func (t *socketTable) add(k socketKey) int32 {
 		delete(t.index, fl.key)
 		t.reset(fl)
 	}
-	*fl = socketFlow{key: k, client: -1, watched: true}
+	*fl = socketFlow{key: k, client: -1, watched: true, format: t.formatOfPorts(k)}
 	t.index[k] = i
 	return i
 }
@@ -140,7 +142,7 @@ func (t *socketTable) add(k socketKey) int32 {
 func (t *socketTable) reset(fl *socketFlow) {
 	t.forget(fl)
 	t.pairs -= len(fl.pairs)
-	*fl = socketFlow{key: fl.key, client: -1, watched: true}
+	*fl = socketFlow{key: fl.key, client: -1, watched: true, format: t.formatOfPorts(fl.key)}
 }
 
 // forget stops reading the flow: there is nothing more to learn.
@@ -149,7 +151,7 @@ func (t *socketTable) forget(fl *socketFlow) {
 	t.waiting -= len(fl.waiting)
 	fl.waiting, fl.waitingAt = nil, 0
 	for s := range fl.streams {
-		t.lateBytes -= fl.streams[s].lateSize
+		t.lateBytes -= fl.streams[s].lateSize + len(fl.streams[s].held)
 		fl.streams[s].release()
 	}
 }
@@ -232,14 +234,23 @@ func (t *socketTable) hole(fl *socketFlow) {
 	fl.holed = true
 	t.waiting -= len(fl.waiting)
 	fl.waiting, fl.waitingAt = nil, 0
-	fl.streams[0].cut()
-	fl.streams[1].cut()
+	for s := range fl.streams {
+		fl.streams[s].cut()
+		t.lateBytes -= len(fl.streams[s].held)
+		fl.streams[s].held = nil
+	}
 }
 
 // read takes the next bytes of a stream.
 func (t *socketTable) read(fl *socketFlow, from int, p *dissect.Packet, data []byte, dst []handshakeEvent) []handshakeEvent {
 	s := &fl.streams[from]
+	if fl.format == nil && s.next == s.first {
+		fl.format = t.formatOfBytes(data)
+	}
 	s.next += uint32(len(data))
+	if fl.format != nil {
+		return t.readFormat(fl, from, p, data, dst)
+	}
 	for len(data) > 0 && fl.watched {
 		var x socketText
 		var found bool
@@ -340,8 +351,11 @@ func (t *socketTable) pair(fl *socketFlow, from int, p *dissect.Packet, x, peer 
 	e := fl.event(evPair, &pr, from, p)
 	e.Late = late
 	what := "ibv_*_pingpong texts"
-	if x.form.perftest() {
+	switch {
+	case x.form.perftest():
 		what = "perftest key messages"
+	case fl.format != nil:
+		what = fl.format.what()
 	}
 	lo, hi := min(x.frame, peer.frame), max(x.frame, peer.frame)
 	e.Why = what + " on TCP in frames " + strconv.FormatUint(lo, 10) + " and " + strconv.FormatUint(hi, 10)
@@ -369,7 +383,7 @@ func (fl *socketFlow) event(kind eventKind, pr *socketPair, from int, p *dissect
 	vlan := int(fl.key.vlan)
 	return handshakeEvent{
 		Kind: kind, By: BySocket, FromA: from == a,
-		RolesKnown: fl.client >= 0, HasA: true, HasB: true, HasPSNA: true, HasPSNB: true,
+		RolesKnown: fl.client >= 0, HasA: true, HasB: true, HasPSNA: !x.noPSN, HasPSNB: !y.noPSN,
 		VLANKnown: x.addr() == ends[a] && y.addr() == ends[1-a],
 		A:         QPName{x.addr(), vlan, x.qpn}, B: QPName{y.addr(), vlan, y.qpn},
 		NegA: x.negotiated(mtu), NegB: y.negotiated(mtu),

@@ -21,6 +21,8 @@ type socketStream struct {
 	before [2]byte // the two bytes before carry
 	mtu    int8    // perftest's path MTU code; 0 unknown
 
+	held []byte // of a messageFormat's stream: the beginning of its next message
+
 	ncarry uint8
 	carry  [maxText - 1]byte // the beginning of what may be a text
 }
@@ -122,7 +124,7 @@ func (s *socketStream) cut() {
 
 // release gives back what a stream that is no longer read may hold.
 func (s *socketStream) release() {
-	s.late, s.lateSize, s.ncarry = nil, 0, 0
+	s.late, s.lateSize, s.ncarry, s.held = nil, 0, 0, nil
 }
 
 // scan reads data, the next bytes of the stream, up to the end of the first

@@ -18,6 +18,10 @@ const (
 	textKeysGIDCheck
 	textDone // ibv_*_pingpong: the client goes on
 	numTextForms
+
+	// What a messageFormat reads, and no shape tells.
+	textSMC
+	textDescribed
 )
 
 // The parts of perftest's texts: LID, outstanding READs, QPN, PSN, R_Key, VA,
@@ -103,6 +107,8 @@ type socketText struct {
 	gid      dissect.Addr
 	frame    uint64 // where it ended
 	fillings uint32 // this many texts in a row that tell nothing; 0 = a text that does
+	noPSN    bool   // psn is not told
+	inUse    bool   // the queue pair was in use before
 }
 
 // parseText reads a text of a known form.
@@ -152,7 +158,7 @@ func (t *socketText) negotiated(mtu int) Negotiated {
 	return Negotiated{
 		Set: true, PathMTU: mtu, StartPSN: t.psn,
 		RetryCount: -1, RNRRetryCount: -1, ResponderResources: -1, InitiatorDepth: -1, AckTimeout: -1,
-		RKey: t.rkey, VA: t.va, HasMemory: t.form.perftest() && t.rkey != 0, // tests of SEND leave the key 0
+		RKey: t.rkey, VA: t.va, HasMemory: t.rkey != 0, // perftest's tests of SEND leave the key 0
 	}
 }
 

@@ -41,6 +41,7 @@ type Options struct {
 	Shadow        bool   // rebuild the responders' memory and compare READs and atomics with it
 	ShadowBytes   int64  // of memory to hold; 0 = 64 MiB
 	LinkSpeed     uint64 // of paused links, bits per second; 0 = not known, 100 Gb/s taken
+	Exchanges     []Exchange // by which programs tell each other their queue pairs over TCP, beyond those that are known
 	ExpectCNPDSCP uint8  // CNPs with another DSCP are a finding; 0 = do not judge
 }
 
@@ -132,7 +133,7 @@ func New(opt Options) *Tracker {
 		open: make([]inflight, 1), others: make([]plainCount, 1), extras: make([]*extras, 1),
 		groups:      map[hostPair]*group{},
 		ways:        map[way]bool{},
-		handshakes:  newHandshakes(handshakeLimits{}),
+		handshakes:  newHandshakes(handshakeLimits{Exchanges: opt.Exchanges}),
 		announced:   map[QPName]*announcement{},
 		findings:    newFindingSet(),
 		icrcSenders: map[dissect.Addr]*icrcSender{},

@@ -36,6 +36,7 @@ type analyzeOptions struct {
 	speed    linkSpeed
 	cnpDSCP  uint8
 	counters counterOptions
+	exchange exchangeFiles
 	privacy  privacyOptions
 	html     string
 	events   string
@@ -113,6 +114,7 @@ one whose reading is interrupted by Ctrl-C.`,
 	f.IntVar(&o.workers, "workers", 1, "goroutines that share the work on a file: less time where cores share a cache, more processor time everywhere")
 	f.BoolVar(&o.noICRC, "no-icrc", false, "do not check invariant CRCs: faster, but damaged packets pass for good ones")
 	f.Uint64VarP(&o.count, "count", "c", 0, "stop after reading `n` packets")
+	o.exchange.add(f)
 	o.privacy.add(f)
 	f.UintVar(&o.top, "top", defaultTop, "show at most `n` connections and findings in the text; 0 is all")
 	f.StringSliceVar(&o.counters.readings, "counters", nil, "compare a NIC's counters with the capture: two `files` or folders, before,after")
@@ -189,6 +191,9 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 		return errUsage("--html with --privacy reads the capture twice: save it to a file first")
 	}
 	eo := engine.Options{Privacy: mask, Workers: o.workers, CheckICRC: !o.noICRC, Track: true, MaxFrames: o.count, MayBlock: in.stream}
+	if eo.Tracker.Exchanges, err = o.exchange.read(); err != nil {
+		return err
+	}
 	eo.Tracker.Series = o.series
 	eo.Tracker.Shadow, eo.Tracker.LinkSpeed, eo.Tracker.ExpectCNPDSCP = o.shadow, uint64(o.speed), o.cnpDSCP
 	var chosen *selection

@@ -21,14 +21,15 @@ import (
 // exportOptions are the options of `rocescope export`.
 type exportOptions struct {
 	sinkOptions
-	to      string
-	details int
-	noICRC  bool
-	privacy privacyOptions
-	count   uint64 // -c
-	columns bool
-	ddl     bool
-	form    tableForm
+	to       string
+	details  int
+	noICRC   bool
+	privacy  privacyOptions
+	exchange exchangeFiles
+	count    uint64 // -c
+	columns  bool
+	ddl      bool
+	form     tableForm
 }
 
 func newExportCommand(a *app) *cobra.Command {
@@ -83,6 +84,7 @@ lost or doubled.`,
 	o.add(f)
 	f.BoolVar(&o.force, "force", false, "overwrite files that are there")
 	f.IntVar(&o.details, "details", 0, "how `many` connections have a series: those that were seen first (0 is 256, as in analyze --series)")
+	o.exchange.add(f)
 	o.privacy.add(f)
 	f.BoolVar(&o.noICRC, "no-icrc", false, "do not check invariant CRCs: faster, but damaged packets pass for good ones")
 	f.Uint64VarP(&o.count, "count", "c", 0, "stop after reading `n` packets")
@@ -149,6 +151,10 @@ func (a *app) export(ctx context.Context, o *exportOptions, in *input, dest stri
 	if err := o.check(); err != nil {
 		return err
 	}
+	exchanges, err := o.exchange.read()
+	if err != nil {
+		return err
+	}
 	run := sink.Run{Probe: o.name(), ID: runOf(o.name(), in)}
 	src, err := in.open(ctx)
 	if err != nil {
@@ -167,6 +173,7 @@ func (a *app) export(ctx context.Context, o *exportOptions, in *input, dest stri
 		Privacy: o.privacy.mask(), CheckICRC: !o.noICRC, Track: true, MaxFrames: o.count, MayBlock: in.stream,
 		Sinks: []engine.Sink{engine.SinkFunc(func(b *engine.Batch) error { return rows.Batch(&b.Batch) })},
 	}
+	eo.Tracker.Exchanges = exchanges
 	eo.Tracker.Sink, eo.Tracker.MaxDetails = rows.Sink(), o.details
 	eo.Tracker.Series = o.tables == nil || slices.Contains(o.tables, "series")
 	eo.Reopen = func() (captures.Source, error) { return in.open(ctx) }

@@ -24,6 +24,7 @@ type showOptions struct {
 	count   uint64   // -c
 	time    string   // -t
 	noICRC  bool
+	exchange exchangeFiles
 	privacy privacyOptions
 	noFlow  bool
 }
@@ -87,6 +88,7 @@ of a capture: with one of them in -e or -Y the file is read twice.`,
 	f.BoolVarP(&o.hex, "hex", "x", false, "the bytes of each packet")
 	f.Uint64VarP(&o.count, "count", "c", 0, "stop after reading `n` packets")
 	f.StringVarP(&o.time, "time", "t", "r", "`kind` of times: r relative, d since the packet before, e epoch, a and ad local, u and ud UTC")
+	o.exchange.add(f)
 	o.privacy.add(f)
 	f.BoolVar(&o.noICRC, "no-icrc", false, "do not check the invariant CRC")
 	f.BoolVar(&o.noFlow, "no-flow", false, "look at each packet alone: faster, but nothing is known of losses and resends")
@@ -132,6 +134,9 @@ func runShow(ctx context.Context, a *app, in *input, o *showOptions) error {
 			return errUsage("the filter asks what only following the flows tells, which --no-flow switches off")
 		}
 		want = want.or(needed)
+	}
+	if eo.Tracker.Exchanges, err = o.exchange.read(); err != nil {
+		return err
 	}
 	eo.CheckICRC, eo.Track = want.icrc && !o.noICRC, want.marks
 	eo.Outcomes = want.end

@@ -34,6 +34,7 @@ type tuiOptions struct {
 	spool                          uint // MiB
 	title                          string
 	count                          uint64
+	exchange                       exchangeFiles
 }
 
 func newTUICommand(a *app) *cobra.Command {
@@ -76,6 +77,7 @@ the newest packets are kept in memory (--ring), and on disk if that is asked for
 	f.StringVarP(&o.filter, "filter", "Y", "", "the display `filter` to begin with")
 	f.UintVar(&o.ring, "ring", 64, "with -i: how many `MiB` of the newest packets are kept in memory")
 	f.UintVar(&o.spool, "spool", 0, "with -i: how many `MiB` of older packets are kept in a temporary file")
+	o.exchange.add(f)
 	o.addLooks(cmd)
 	f.BoolVar(&o.keys, "keys", false, "print all keys, with the names that the config file knows them by")
 	f.BoolVar(&o.markdown, "markdown", false, "print them as the page docs/keys.md")
@@ -110,6 +112,10 @@ func (a *app) browse(ctx context.Context, in *input, o *tuiOptions) error {
 	if err != nil {
 		return err
 	}
+	exchanges, err := o.exchange.read()
+	if err != nil {
+		return err
+	}
 	screen.Filter = o.filter
 	if o.filter != "" {
 		if _, _, err := compileFilter(o.filter); err != nil {
@@ -124,7 +130,9 @@ func (a *app) browse(ctx context.Context, in *input, o *tuiOptions) error {
 		defer tty.Close()
 		screen.Input = tty
 	}
-	ses, err := tui.NewSession(ctx, a.sessionInput(in, o))
+	input := a.sessionInput(in, o)
+	input.Engine.Tracker.Exchanges = exchanges
+	ses, err := tui.NewSession(ctx, input)
 	if err != nil {
 		return inputError(err)
 	}

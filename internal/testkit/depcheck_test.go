@@ -52,6 +52,7 @@ var directions = []struct {
 	{"tui", []string{"tui/*", "flows", "dissect", "captures", "internal/filter", "internal/engine", "internal/index", "internal/config", "internal/packetline", "internal/report"}},
 	{"tui/*", []string{"tui/cells", "flows", "dissect"}},
 	{"internal/config", nil},
+	{"internal/exchange", []string{"flows", "internal/config"}},
 	{"internal/version", nil},
 	{"cmd/rocescope", []string{"all"}},
 
@@ -62,7 +63,8 @@ var directions = []struct {
 	{"lab/interop", []string{"lab", "lab/play", "inject/*", "dissect", "flows", "captures", "internal/engine"}},
 	{"lab/conformance", []string{"lab", "inject/*"}},
 	{"lab/inline", []string{"lab", "flows", "dissect", "captures", "internal/engine"}},
-	{"lab/cmd/lab", []string{"lab", "lab/interop", "lab/conformance", "lab/inline", "inject/suite"}},
+	{"lab/cmd/lab", []string{"lab", "lab/interop", "lab/conformance", "lab/inline", "lab/upper", "inject/suite"}},
+	{"lab/upper", []string{"lab"}},
 
 	{"internal/testkit", []string{"dissect", "captures", "captures/samples"}}, // imported by tests only
 	{"internal/testkit/cmd/*", nil},
