@@ -76,20 +76,24 @@ func (o *output) keep(err error) error {
 	return err
 }
 
-// withSignals ends the context at the first SIGINT or SIGTERM, so that a command can report what it has; the second
-// one kills in the ordinary way. A closed standard output must fail a write, not kill the process: SIGPIPE is caught
+// withSignals ends the context at the first SIGINT or SIGTERM, or SIGHUP when the terminal is gone (but under nohup), so
+// that a command can report what it has; the second one kills in the ordinary way. A closed standard output must fail a write, not kill the process: SIGPIPE is caught
 // and dropped (and not ignored, which child processes would inherit).
 func withSignals(ctx context.Context) (context.Context, context.CancelCauseFunc, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, os.Interrupt, syscall.SIGTERM)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		ends = append(ends, syscall.SIGHUP)
+	}
+	signal.Notify(asked, ends...)
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	done := make(chan struct{})
 	go func() {
 		select {
 		case <-asked:
-			signal.Reset(os.Interrupt, syscall.SIGTERM)
+			signal.Reset(ends...)
 			cancel(errInterrupted)
 		case <-done:
 		}
