@@ -18,7 +18,7 @@ export CGO_ENABLED = 0
 LDFLAGS = -s -w $(if $(VERSION),-X github.com/rocescope/rocescope/internal/version.version=$(VERSION))
 
 .DEFAULT_GOAL := build
-.PHONY: lab lab-test lab-wire conformance help build demo test race fuzz bench bench-wire bench-rnic bench-tui bench-scale microbench profile lint golangci docs install dist clean
+.PHONY: lab lab-test lab-wire conformance help build demo test race fuzz faults bench bench-wire bench-rnic bench-tui bench-scale microbench profile lint golangci docs install dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +37,9 @@ race: ## the tests under the race detector (this one needs a C compiler)
 
 fuzz: ## run every fuzz target for FUZZTIME each (ONLY=Name for some)
 	$(GO) run ./internal/testkit/cmd/fuzzrun -time $(FUZZTIME) -only '$(ONLY)' ./...
+
+faults: ## kill captures, exports and spills at a hundred moments each (root for captures; minutes)
+	ROCESCOPE_FAULT_ROUNDS=100 $(GO) test -timeout 60m -count 1 -run 'Killed$$' ./cmd/rocescope ./internal/sink
 
 bench: build ## measure what docs/performance.md promises, and write that page (minutes, some gigabytes)
 	$(GO) run ./internal/bench -out docs/performance.md
