@@ -2,6 +2,7 @@ package tui
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -102,7 +103,7 @@ func (ses *Session) status() sessionStatus {
 	p := ses.index.Progress()
 	st := sessionStatus{packets: p.Last, first: p.First, read: p.Done, of: p.Total, done: p.Finished, ring: p.Packets, spooled: p.Spooled}
 	if p.Err != nil {
-		st.failed = p.Err.Error()
+		st.failed, _, _ = strings.Cut(p.Err.Error(), "\n") // whoever closes the session hears the rest
 	}
 	if ses.in.Loss != nil {
 		st.lost, st.lossKnown = ses.in.Loss()

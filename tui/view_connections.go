@@ -77,7 +77,7 @@ func connectionCols() []col[flows.Connection] {
 		}, num: func(c *conn) float64 { return float64(max(c.A.PathMTU, c.B.PathMTU)) }},
 		count("packets", "packets", 7, cells.Plain, func(s *flows.Stream) uint64 { return s.Packets }, ""),
 		perOp("SEND"), perOp("WRITE"), perOp("READ"), atomics,
-		{name: "goodput", title: "goodput", width: 11, right: true, text: func(_ *screen, c *conn) (string, cells.Style) {
+		{name: "goodput", title: "goodput", width: 12, right: true, text: func(_ *screen, c *conn) (string, cells.Style) {
 			g := c.Streams[0].Goodput + c.Streams[1].Goodput
 			if g == 0 {
 				return "·", cells.Faint

@@ -108,6 +108,8 @@ func (a *app) printText(text string) error {
 
 // browse shows an input on the screen until the user leaves it.
 func (a *app) browse(ctx context.Context, in *input, o *tuiOptions) error {
+	ctx, done := untilHangup(ctx)
+	defer done()
 	screen, err := a.screenOptions(o)
 	if err != nil {
 		return err

@@ -60,6 +60,8 @@ func (a *app) onScreen(ctx context.Context, o *screenFlags, c *steered, begins b
 	if err != nil {
 		return err
 	}
+	ctx, done := untilHangup(ctx)
+	defer done()
 	c.ctx = ctx
 	screen.Controls = c
 	if begins {
@@ -69,13 +71,13 @@ func (a *app) onScreen(ctx context.Context, o *screenFlags, c *steered, begins b
 	}
 	err = tui.Run(ctx, nil, screen)
 	c.mu.Lock()
-	done := c.done
+	over := c.done
 	if c.end != nil {
 		c.end()
 	}
 	c.mu.Unlock()
-	if done != nil {
-		<-done
+	if over != nil {
+		<-over
 	}
 	if err != nil && ctx.Err() == nil {
 		return err

@@ -16,6 +16,7 @@ import (
 // terminal is the program in a terminal of its own, by tmux.
 type terminal struct {
 	t      *testing.T
+	dir    string
 	socket string
 	n      *testkit.Namespace
 }
@@ -35,13 +36,13 @@ func openTerminal(t *testing.T, n *testkit.Namespace, width, height int, args ..
 	if err := os.Symlink(self, program); err != nil {
 		t.Fatal(err)
 	}
-	x := &terminal{t: t, socket: filepath.Join(dir, "tmux"), n: n}
+	x := &terminal{t: t, dir: dir, socket: filepath.Join(dir, "tmux"), n: n}
 	line := "'" + program + "'"
 	for _, a := range args {
 		line += " '" + a + "'"
 	}
 	cmd := exec.Command("tmux", "-u", "-S", x.socket, "-f", "/dev/null", "new-session", "-d", "-x", strconv.Itoa(width), "-y", strconv.Itoa(height),
-		"env HOME="+dir+" LANG=C.UTF-8 TERM=xterm-256color "+line+"; echo it ended with $?; sleep 100")
+		"stty -a >"+dir+"/before; env HOME="+dir+" LANG=C.UTF-8 TERM=xterm-256color "+line+"; echo it ended with $?; stty -a >"+dir+"/after; sleep 100")
 	if n != nil {
 		err = n.Start(cmd)
 		if err == nil {
@@ -60,6 +61,17 @@ func openTerminal(t *testing.T, n *testkit.Namespace, width, height int, args ..
 func (x *terminal) tmux(args ...string) string {
 	out, _ := exec.Command("tmux", append([]string{"-u", "-S", x.socket}, args...)...).CombinedOutput()
 	return string(out)
+}
+
+// stty is the terminal's settings before or after the program; "" where they do not come.
+func (x *terminal) stty(when string) string {
+	for range 100 {
+		if text, err := os.ReadFile(filepath.Join(x.dir, when)); err == nil && strings.HasSuffix(string(text), "\n") {
+			return string(text)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return ""
 }
 
 // press sends keys by tmux's names of them.
@@ -155,20 +167,37 @@ func TestScreenLeavesTheTerminalAsItWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := openTerminal(t, nil, 80, 24, file)
-	x.sees("518 packets")
-	pid := strings.TrimSpace(x.tmux("display-message", "-p", "#{pane_pid}"))
-	out, err := exec.Command("pgrep", "-P", pid).Output()
-	if err != nil {
-		t.Fatal(err)
+	for _, signal := range []string{"TERM", "HUP", "INT"} {
+		t.Run(signal, func(t *testing.T) {
+			x := openTerminal(t, nil, 80, 24, file)
+			x.sees("518 packets")
+			pid := strings.TrimSpace(x.tmux("display-message", "-p", "#{pane_pid}"))
+			out, err := exec.Command("pgrep", "-P", pid).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := exec.Command("kill", "-"+signal, strings.TrimSpace(string(out))).Run(); err != nil {
+				t.Fatal(err)
+			}
+			x.sees("it ended with 130")
+			if got := strings.TrimSpace(x.tmux("display-message", "-p", "#{alternate_on} #{mouse_any_flag} #{cursor_flag}")); got != "0 0 1" {
+				t.Errorf("alternate screen, mouse, cursor are %q", got)
+			}
+			if before, after := x.stty("before"), x.stty("after"); before == "" || after != before {
+				t.Errorf("the terminal's settings are others:\n%s%s", before, after)
+			}
+		})
 	}
-	if err := exec.Command("kill", "-TERM", strings.TrimSpace(string(out))).Run(); err != nil {
-		t.Fatal(err)
-	}
-	x.sees("it ended with 130")
-	if got := strings.TrimSpace(x.tmux("display-message", "-p", "#{alternate_on} #{mouse_any_flag} #{cursor_flag}")); got != "0 0 1" {
-		t.Errorf("alternate screen, mouse, cursor are %q", got)
-	}
+}
+
+// TestScreenFollowsASuite: cases and what became of them; the packets of one, as a ladder; the result comes behind the screen.
+func TestScreenFollowsASuite(t *testing.T) {
+	x := openTerminal(t, nil, 120, 40, "test", "--only", "PSN-0*", "--tui")
+	x.sees("conformance against", "Cases (", "finished for")
+	x.press("g").sees("required", "rule", "us ──▶ device", "us ◀── device")
+	x.press("Enter").sees("Ladder of #1", "RDMA", "◀──")
+	x.press("6").sees("Findings")
+	x.press("7").sees("Cases (").press("q").sees("it ended with", "passed")
 }
 
 // TestScreenSteersAGenerator starts a stream, slows it down, holds it up and ends it; the report comes behind the screen.

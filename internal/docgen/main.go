@@ -5,7 +5,8 @@
 //	<!-- output: rocescope demo -->
 //	<!-- /output -->
 //
-// by what the built program prints for that command line, and it writes the pages of the tables.
+// by what the built program prints for that command line, and it writes the pages of the tables. The pictures in docs/img are the
+// program's own screen, run in a terminal (tmux) and drawn as SVG.
 package main
 
 import (
@@ -59,6 +60,9 @@ func generate(binary string) error {
 		if err := write(page.file, text); err != nil {
 			return err
 		}
+	}
+	if err := drawPictures(path); err != nil {
+		return err
 	}
 	if _, err := run("schema", "--write", "docs/schema"); err != nil {
 		return err

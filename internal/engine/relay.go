@@ -61,9 +61,7 @@ func (y *relay) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if y.delivered < y.read && y.at(y.delivered).decoded {
 			pt := y.at(y.delivered)
-			y.lock.Unlock()
-			over, err := y.r.deliver(ctx, pt)
-			y.lock.Lock()
+			over, err := y.deliver(ctx, pt)
 			if over {
 				return err
 			}
@@ -76,6 +74,14 @@ func (y *relay) run(ctx context.Context) error {
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// deliver hands a part on, without the lock, which is held again afterwards also where a sink panics: the caller may want to
+// live on.
+func (y *relay) deliver(ctx context.Context, pt *part) (over bool, err error) {
+	y.lock.Unlock()
+	defer y.lock.Lock()
+	return y.r.deliver(ctx, pt)
 }
 
 // help is another goroutine.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -126,10 +127,24 @@ func (x *Index) chain(s *flows.Sink) {
 
 func (x *Index) run(ctx context.Context, src captures.Source) {
 	defer x.end()
-	x.result, x.err = x.p.Run(ctx, src)
+	x.err = sound(func() (err error) {
+		x.result, err = x.p.Run(ctx, src)
+		return err
+	})
 	x.publish()
 	close(x.done)
 	x.watch.wake()
+}
+
+// sound runs f, and makes an error of a panic: there may be a screen in front of all this, whose terminal nobody would put in
+// order again.
+func sound(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("a mistake in rocescope: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return f()
 }
 
 // batch is the index's sink.

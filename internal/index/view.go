@@ -118,7 +118,7 @@ func (x *Index) view(ctx context.Context, work func(context.Context, *View) erro
 	x.mu.Unlock()
 	go func() {
 		defer close(v.done)
-		err := work(ctx, v)
+		err := sound(func() error { return work(ctx, v) })
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		v.complete, v.err = err == nil, err
