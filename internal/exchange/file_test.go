@@ -1,7 +1,12 @@
 package exchange
 
 import (
+	"fmt"
+	"os"
+	"strings"
 	"testing"
+
+	"github.com/rocescope/rocescope/flows"
 )
 
 func TestExample(t *testing.T) {
@@ -86,4 +91,20 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestPage holds docs/exchanges.md to the example and to the table of fields.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/exchanges.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "```yaml\n"+Example+"```\n") {
+		t.Error("the page has not the example of internal/exchange/examples/exchanges.yaml")
+	}
+	for _, f := range flows.ExchangeFields {
+		if row := fmt.Sprintf("| `%s` | %s | %s |\n", f.Name, sizes(f.Sizes), f.What); !strings.Contains(string(page), row) {
+			t.Errorf("the page has not the row %s", row)
+		}
+	}
 }
