@@ -34,7 +34,7 @@ func schemaRows() []schemaRow {
 		{"message", report.MessageSchema, "analyze --messages --json", true, report.Message{}},
 		{"shadow", "rocescope.shadow/1", "analyze --shadow-json", false, shadowDocument{}},
 		{"diff", diff.Schema, "diff --json", false, diff.Document{}},
-		{"events", events.Schema, "analyze --events", true, anyObject("An event; docs/events.md lists the types and their members.")},
+		{"events", events.Schema, "analyze --events", true, eventSchema()},
 		{"show", "", "show -T json", false, []showPacket{}},
 		{"show-lines", "", "show -T jsonl", true, anyObject("A packet: its fields by their full names; docs/fields.md lists them.")},
 		{"test", suite.Schema, "test --json", false, suite.Result{}},
@@ -82,7 +82,7 @@ func (r *schemaRow) of() *schema.Schema {
 	} else {
 		s.Dialect(title, about)
 	}
-	if r.id != "" {
+	if r.id != "" && s.AnyOf == nil {
 		s.Fix("schema", r.id)
 	}
 	return s
@@ -91,6 +91,42 @@ func (r *schemaRow) of() *schema.Schema {
 // anyObject is an object whose members a table elsewhere lists.
 func anyObject(about string) *schema.Schema {
 	return &schema.Schema{Type: schema.Types{"object"}, Comment: about}
+}
+
+// eventSchema is the schema of a line of an event log: each type has its members, those of packets where there is one.
+func eventSchema() *schema.Schema {
+	whole := &schema.Schema{Comment: "An event; docs/events.md says what the types mean."}
+	for _, t := range events.Types() {
+		one := &schema.Schema{Type: schema.Types{"object"}, Description: t.Text, Properties: &schema.Properties{}, Required: []string{"type"}}
+		one.Properties.Set("type", &schema.Schema{Type: schema.Types{"string"}, Const: t.Name})
+		for _, f := range append([]string{"frame", "time_ns"}, t.Fields...) {
+			one.Properties.Set(f, eventMember(f))
+		}
+		whole.AnyOf = append(whole.AnyOf, one)
+	}
+	return whole
+}
+
+// eventMember is the schema of a member of an event.
+func eventMember(name string) *schema.Schema {
+	switch name {
+	case "files":
+		return &schema.Schema{Type: schema.Types{"array"}, Items: &schema.Schema{Type: schema.Types{"string"}}}
+	case "presumed":
+		return &schema.Schema{Type: schema.Types{"boolean"}}
+	case "direction":
+		return &schema.Schema{Type: schema.Types{"string"}, Enum: []string{"a_to_b", "b_to_a"}}
+	case "severity":
+		return &schema.Schema{Type: schema.Types{"string"}, Enum: []string{"note", "warning", "error"}}
+	case "qp":
+		return &schema.Schema{Type: schema.Types{"string"}, Enum: []string{"a", "b"}}
+	case "schema":
+		return &schema.Schema{Type: schema.Types{"string"}, Const: events.Schema}
+	case "program", "src", "dst", "opcode", "code", "message", "operation", "status", "id", "summary", "transport", "evidence", "a", "b",
+		"state", "state_a", "state_b", "why":
+		return &schema.Schema{Type: schema.Types{"string"}}
+	}
+	return &schema.Schema{Type: schema.Types{"integer"}}
 }
 
 // recordSchema is the schema of a row of a table.

@@ -18,6 +18,16 @@ import (
 
 // checkedMain is main for the scripts and tests that run the program: whatever JSON it prints must be what its schema says.
 func checkedMain() {
+	if at := slices.Index(os.Args, "--events"); at > 0 && at+1 < len(os.Args) {
+		code := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+		if code == exitOK || code == exitJudged || code == exitInterrupted {
+			if err := checkEvents(os.Args[at+1]); err != nil {
+				fmt.Fprintf(os.Stderr, "the event log is not what its schema says: %v\n", err)
+				code = 99
+			}
+		}
+		os.Exit(int(code))
+	}
 	if !printsJSON(os.Args[1:]) {
 		main()
 		return
@@ -44,6 +54,35 @@ func checkedMain() {
 		}
 	}
 	os.Exit(int(code))
+}
+
+// checkPrinted checks what a run within a test printed, and the event log that it wrote.
+func checkPrinted(t *testing.T, args []string, stdout []byte) {
+	t.Helper()
+	if printsJSON(args) {
+		if err := checkJSON(args, stdout); err != nil {
+			t.Errorf("the JSON is not what its schema says: %v", err)
+		}
+	}
+	if at := slices.Index(args, "--events"); at >= 0 && at+1 < len(args) {
+		if err := checkEvents(args[at+1]); err != nil {
+			t.Errorf("the event log is not what its schema says: %v", err)
+		}
+	}
+}
+
+// checkEvents checks each line of an event log.
+func checkEvents(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	for line := range bytes.Lines(text) {
+		if err := schemas()["events"].Validate(line); err != nil {
+			return fmt.Errorf("%w: %s", err, line)
+		}
+	}
+	return nil
 }
 
 func printsJSON(args []string) bool {

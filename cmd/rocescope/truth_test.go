@@ -157,7 +157,11 @@ func runLine(t *testing.T, args ...string) (stdout, stderr []byte, code ExitCode
 		}
 		return text
 	}
-	return read(out), read(errs), code
+	stdout, stderr = read(out), read(errs)
+	if code == exitOK || code == exitJudged {
+		checkPrinted(t, args, stdout)
+	}
+	return stdout, stderr, code
 }
 
 // checkTruth analyzes a capture and compares.

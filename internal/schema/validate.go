@@ -34,16 +34,7 @@ func (c *checker) check(s *Schema, v any, at string) error {
 		return c.check(def, v, at)
 	}
 	if len(s.AnyOf) > 0 {
-		var last error
-		for _, one := range s.AnyOf {
-			if last = c.check(one, v, at); last == nil {
-				return nil
-			}
-			if v != nil {
-				return last // the others are null
-			}
-		}
-		return last
+		return c.any(s.AnyOf, v, at)
 	}
 	if len(s.Type) > 0 && !slices.Contains(s.Type, typeOf(v)) && !(typeOf(v) == "integer" && slices.Contains(s.Type, "number")) {
 		return fmt.Errorf("%s is %s, and should be %s", place(at), typeOf(v), strings.Join(s.Type, " or "))
@@ -67,6 +58,21 @@ func (c *checker) check(s *Schema, v any, at string) error {
 		return c.members(s, v, at)
 	}
 	return nil
+}
+
+// any says what is wrong by the alternative that is meant: the one whose "type" is the document's, or that null is not.
+func (c *checker) any(of []*Schema, v any, at string) error {
+	var wrong error
+	for _, one := range of {
+		err := c.check(one, v, at)
+		if err == nil {
+			return nil
+		}
+		if m, ok := v.(map[string]any); wrong == nil || ok && one.Properties != nil && one.Properties.Get("type") != nil && one.Properties.Get("type").Const == m["type"] {
+			wrong = err
+		}
+	}
+	return wrong
 }
 
 func (c *checker) members(s *Schema, v map[string]any, at string) error {
