@@ -57,7 +57,7 @@ var fieldTables = [][]Field{
 
 // seldomTables are tables that are only made where a name or a layer is asked
 // for.
-var seldomTables = []func() []Field{lldpFields, mgmtFields}
+var seldomTables = []func() []Field{lldpFields, mgmtFields, nvmeFields, rpcFields, iserFields, smbFields}
 
 // fieldIndex is all rows in one slice, in the tables' order, and where to find
 // them.

@@ -120,6 +120,26 @@ const (
 	LayerDCBX // LLDP's elements of IEEE 802.1Qaz
 	LayerCEE  // those that came before that
 
+	// What upper protocols put into the payload, and into the private data of
+	// CM messages. Only SetUpper lists these, for it takes more than one packet
+	// to know them.
+	LayerNVMeRequest // private data of a REQ
+	LayerNVMeAccept  // of a REP
+	LayerNVMeReject  // of a REJ
+	LayerNVMeCommand
+	LayerNVMeConnect // the data of a Connect command
+	LayerNVMeResponse
+	LayerRPCRDMAPrivate // of REQ and REP
+	LayerRPCRDMA
+	LayerRPC
+	LayerISERPrivate // of REQ and REP
+	LayerISER
+	LayerISCSI
+	LayerSMBDNegotiate
+	LayerSMBDAnswer
+	LayerSMBDData
+	LayerSMB2
+
 	// NumLayers is one more than the last layer; not all numbers below are used.
 	NumLayers
 )
@@ -224,6 +244,23 @@ var layerInfo = [numLayers]struct {
 	LayerLLDP:                {"Link Layer Discovery Protocol", 0},
 	LayerDCBX:                {"Data Center Bridging Exchange (IEEE 802.1Qaz)", 0},
 	LayerCEE:                 {"Data Center Bridging Exchange (CEE)", 0},
+
+	LayerNVMeRequest:    {"NVMe over RDMA: private data of the request", nvmePrivateSize},
+	LayerNVMeAccept:     {"NVMe over RDMA: private data of the reply", nvmePrivateSize},
+	LayerNVMeReject:     {"NVMe over RDMA: private data of the rejection", nvmeRejectSize},
+	LayerNVMeCommand:    {"NVMe command capsule", nvmeCommandSize},
+	LayerNVMeConnect:    {"NVMe Connect data", nvmeConnectSize},
+	LayerNVMeResponse:   {"NVMe response capsule", nvmeResponseSize},
+	LayerRPCRDMAPrivate: {"RPC-over-RDMA private data", rpcPrivateSize},
+	LayerRPCRDMA:        {"RPC-over-RDMA", rpcRDMASize},
+	LayerRPC:            {"Remote Procedure Call", rpcSize},
+	LayerISERPrivate:    {"iSER private data", iserPrivateSize},
+	LayerISER:           {"iSER", iserSize},
+	LayerISCSI:          {"iSCSI Basic Header Segment", iscsiSize},
+	LayerSMBDNegotiate:  {"SMB Direct Negotiate Request", smbdNegotiateSize},
+	LayerSMBDAnswer:     {"SMB Direct Negotiate Response", smbdAnswerSize},
+	LayerSMBDData:       {"SMB Direct Data Transfer", smbdDataSize},
+	LayerSMB2:           {"SMB2", smb2Size},
 }
 
 // String returns the layer's name as the detail tree shows it.
@@ -233,6 +270,10 @@ func (l Layer) String() string {
 	}
 	return "unknown layer"
 }
+
+// Upper reports whether the layer is of an upper protocol: a packet has it only
+// once SetUpper was told what the connection carries.
+func (l Layer) Upper() bool { return l >= LayerNVMeRequest && l <= LayerSMB2 }
 
 // Size is the length of the layer's fixed part in bytes, 0 where it varies.
 func (l Layer) Size() int {

@@ -10,6 +10,7 @@ type listed struct {
 	tunnelID uint32 // what it says of whose traffic it carries: VNI, key, session
 	context  uint32 // RDETH's end-to-end context, XRCETH's shared receive queue
 	vcrc     ICRCStatus
+	upper    Upper // valid where a layer of an upper protocol is listed
 	list     [maxListed]place
 }
 

@@ -31,6 +31,7 @@ const (
 	connDoubted                           // its pair was inferred, and does not hold
 	connDetail                            // its extras have details
 	connGhosts                            // its extras have had a ghost
+	connUpper                             // its extras have an upper protocol
 )
 
 // endpoint is one queue pair. A connection whose other side is not known has
@@ -201,8 +202,9 @@ type stream struct {
 type streamFlags uint8
 
 const (
-	streamOp   streamFlags = 1 << iota // op is set
-	streamSeen                         // a packet was seen
+	streamOp    streamFlags = 1 << iota // op is set
+	streamSeen                          // a packet was seen
+	streamAsked                         // its first SEND was looked at for an upper protocol
 )
 
 // key returns the key of the stream in direction d: it goes to the other end.

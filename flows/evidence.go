@@ -231,6 +231,7 @@ func (t *Tracker) fromAnnouncement(c *conn, a *announcement) {
 			h.flags |= halfAnnounced
 		}
 	}
+	t.carryByHandshake(c, &a.handshakeEvent)
 	if a.By == ByCM {
 		t.handshakeSteps(c, a)
 	}

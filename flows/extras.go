@@ -18,6 +18,7 @@ type extras struct {
 	dscps    [2][]uint8
 	ports    [2][]uint16
 	detail   *detail // nil but for some
+	upper    *upperConn
 
 	classes  [2]uint8 // 802.1p priorities beside the first one, a bit set
 	cnp      [2]cnpPace

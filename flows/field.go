@@ -68,6 +68,7 @@ var fields = []Field{
 		}
 		return uint64(o.EstablishedBy), true
 	}},
+	{Name: "flow.upper", Text: "Payload of an upper protocol", Kind: dissect.Text, Values: func(v uint64) string { return dissect.Upper(v).String() }, Get: func(m *Mark, _ *Outcome) (uint64, bool) { return uint64(m.Upper()), m.Upper() != dissect.UpperNone }},
 	{Name: "msg.index", Text: "Message number within its stream", Kind: dissect.Dec, Get: func(m *Mark, _ *Outcome) (uint64, bool) { return uint64(m.Message), m.Bits&MarkMessage != 0 }},
 	{Name: "msg.op", Text: "Operation of the message", Kind: dissect.Text, AtEnd: true, Values: func(v uint64) string { return Operation(v).String() }, Get: ofMessage(func(m *Message) (uint64, bool) { return uint64(m.Op), true })},
 	{Name: "msg.status", Text: "Completion status of the message", Kind: dissect.Text, AtEnd: true, Values: func(v uint64) string { return Status(v).String() }, Get: ofMessage(func(m *Message) (uint64, bool) { return uint64(m.Status), true })},
@@ -76,6 +77,18 @@ var fields = []Field{
 	{Name: "msg.latency", Text: "From first packet to answer, in seconds", Kind: dissect.Interval, AtEnd: true, Get: ofMessage(func(m *Message) (uint64, bool) {
 		d, ok := m.Latency()
 		return uint64(d), ok
+	})},
+	{Name: "msg.upper_request", Text: "Frame of the upper protocol's request that the message answers, or whose data it moves", Kind: dissect.Dec, AtEnd: true, Get: ofMessage(func(m *Message) (uint64, bool) {
+		if m.Upper == nil || m.Upper.Request == 0 {
+			return 0, false
+		}
+		return m.Upper.Request, true
+	})},
+	{Name: "msg.upper_latency", Text: "From the upper protocol's request to this answer, in seconds", Kind: dissect.Interval, AtEnd: true, Get: ofMessage(func(m *Message) (uint64, bool) {
+		if m.Upper == nil || m.Upper.Request == 0 || m.Upper.Kind == dissect.UpperNone {
+			return 0, false
+		}
+		return uint64(m.Upper.Latency), true
 	})},
 	{Name: "finding.id", Text: "Findings that name the packet", Kind: dissect.Text, AtEnd: true, Values: func(v uint64) string { return FindingID(v).String() }, Get: func(_ *Mark, o *Outcome) (uint64, bool) {
 		if o == nil || len(o.Findings) == 0 {

@@ -106,10 +106,12 @@ type handshakeEvent struct {
 	Transport    dissect.Transport
 	HasTransport bool // a socket exchange does not tell the transport
 	ServiceID    uint64
-	QKey         uint32 // evSIDR from a SIDR_REP: of B
-	Reason       uint16 // REJ reason, SIDR status, APR status
-	Rejected     uint8  // REJ, MRA: what it answers: 0 REQ, 1 REP, 2 other (MRA: LAP)
-	PrivateLen   int    // CM: private data up to its last byte that is not 0
+	QKey         uint32                // evSIDR from a SIDR_REP: of B
+	Reason       uint16                // REJ reason, SIDR status, APR status
+	Rejected     uint8                 // REJ, MRA: what it answers: 0 REQ, 1 REP, 2 other (MRA: LAP)
+	Upper        dissect.UpperProtocol // CM: what the REQ's private data is of for certain
+	Queue        int                   // CM, NVMe: what the REQ's private data names; -1 without
+	PrivateLen   int                   // CM: private data up to its last byte that is not 0
 
 	CommA, CommB uint32 // CM: communication identifiers; SIDR: CommA is the request's
 	Transaction  uint64

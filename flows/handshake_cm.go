@@ -44,6 +44,8 @@ type cmConv struct {
 	hasTransport bool
 	transport    dissect.Transport
 	seen         cmSeen
+	upper        dissect.UpperProtocol
+	queue        int
 }
 
 // cmSide is one side of a conversation. What the handshake did not tell is -1.
@@ -170,6 +172,7 @@ func (t *cmTable) req(m cmMessage, req dissect.CMREQ, dst []handshakeEvent) []ha
 	c.roles, c.seen, c.transaction, c.req = true, seenREQ, m.TransactionID, m.p.Number
 	c.service = uint64(req.ServiceID())
 	c.transport, c.hasTransport = req.Transport()
+	c.upper, c.queue = upperAsked(req)
 	a, b := &c.sides[0], &c.sides[1]
 	a.qpn, a.hasQP = req.LocalQPN(), true
 	a.qpAddr, b.qpAddr = reqPath(m.p, req.Primary())
@@ -188,6 +191,20 @@ func (t *cmTable) req(m cmMessage, req dissect.CMREQ, dst []handshakeEvent) []ha
 	e := c.event(evHalf, m)
 	e.Why = c.why()
 	return append(dst, e)
+}
+
+// upperAsked is what a REQ's private data says of what is to be carried: the
+// protocol where the data tells it for certain, the queue where it is NVMe's.
+func upperAsked(req dissect.CMREQ) (protocol dissect.UpperProtocol, queue int) {
+	private := req.ConsumerPrivate()
+	if dissect.IsRPCPrivate(private) {
+		protocol = dissect.RPCRDMA
+	}
+	id, ok := dissect.NVMeQueueOf(private)
+	if !ok {
+		return protocol, -1
+	}
+	return protocol, int(id)
 }
 
 // reqPath returns the addresses of the two queue pairs that a REQ names, on
@@ -286,7 +303,7 @@ func (t *cmTable) answered(m cmMessage) *cmConv {
 	if i := t.match(m); i >= 0 {
 		return t.convs.at(i)
 	}
-	c := &cmConv{vlan: m.vlan, sides: [2]cmSide{newCMSide(m.p.Src), newCMSide(m.p.Dst)}}
+	c := &cmConv{vlan: m.vlan, queue: -1, sides: [2]cmSide{newCMSide(m.p.Src), newCMSide(m.p.Dst)}}
 	c.sides[0].id, c.sides[1].id = m.id, m.peer
 	return c
 }
@@ -435,7 +452,7 @@ func (t *cmTable) add(m cmMessage, id uint32, sidr bool) int32 {
 	if used {
 		t.unname(i)
 	}
-	*t.convs.at(i) = cmConv{vlan: m.vlan, sidr: sidr, sides: [2]cmSide{newCMSide(m.p.Src), newCMSide(m.p.Dst)}}
+	*t.convs.at(i) = cmConv{vlan: m.vlan, queue: -1, sidr: sidr, sides: [2]cmSide{newCMSide(m.p.Src), newCMSide(m.p.Dst)}}
 	t.name(i, 0, id)
 	return i
 }
@@ -516,8 +533,8 @@ func (c *cmConv) event(kind eventKind, m cmMessage) handshakeEvent {
 		A: QPName{a.qpAddr, int(c.vlan), a.qpn}, B: QPName{b.qpAddr, int(c.vlan), b.qpn},
 		NegA: a.negotiated(), NegB: b.negotiated(), HasPSNA: a.hasPSN, HasPSNB: b.hasPSN,
 		Transport: c.transport, HasTransport: c.hasTransport, ServiceID: c.service,
-		PrivateLen: privateLen(m.CM),
-		CommA:      a.id, CommB: b.id, Transaction: m.TransactionID,
+		PrivateLen: privateLen(m.CM), Upper: c.upper, Queue: c.queue,
+		CommA: a.id, CommB: b.id, Transaction: m.TransactionID,
 		Frame: m.p.Number, Time: m.p.Time,
 	}
 }

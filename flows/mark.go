@@ -1,5 +1,7 @@
 package flows
 
+import "github.com/rocescope/rocescope/dissect"
+
 // Mark says what one packet is to the connection that it belongs to. The
 // tracker fills it; a sender of traffic fills it itself, for it knows.
 type Mark struct {
@@ -53,6 +55,14 @@ const (
 	MarkUnclear                             // sent again or copied: the wire does not tell
 	MarkCopy                                // seen before in another tunnel, or outside: not counted again
 )
+
+// upperShift is where the bits hold the packet's dissect.Upper.
+const upperShift = 24
+
+// Upper is what the packet's payload is in the words of an upper protocol.
+func (m *Mark) Upper() dissect.Upper { return dissect.Upper(m.Bits >> upperShift) }
+
+func (m *Mark) setUpper(u dissect.Upper) { m.Bits |= MarkBits(u) << upperShift }
 
 // markAgain are the bits of a request that brings nothing new.
 const markAgain = MarkRetransmission | MarkDuplicate | MarkUnclear

@@ -133,6 +133,8 @@ type Message struct {
 	WireBytes uint64 // all its request packets, and READ responses, as on the wire
 	FirstFrame, LastFrame,
 	AnswerFrame uint64
+
+	Upper *Upper // what an upper protocol says of it; nil for most
 }
 
 // Latency is the time from the message's first packet to its answer; ok is

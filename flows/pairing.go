@@ -377,6 +377,7 @@ func (t *Tracker) join(a, b uint32, why string) {
 	t.stopSeeking(a)
 	t.stopSeeking(b)
 	ca, cb := t.conn(a), t.conn(b)
+	t.lendUpper(ca, cb)
 	sender := cb.end[1].qpn
 	t.close(b)
 	cb.end[0].qpn, cb.evidence = ca.end[1].qpn, Inferred

@@ -28,7 +28,7 @@ func (t *Tracker) record(c *conn) Connection {
 	r := Connection{
 		ID: c.id, Transport: c.transport, Evidence: c.evidence,
 		FirstSeen: t.firstSeen(c), LastSeen: c.lastSeen(), FirstFrame: c.firstNum,
-		Tap: t.tap(c), Detail: t.detailRecord(c),
+		Tap: t.tap(c), Detail: t.detailRecord(c), Upper: t.upperRecord(c),
 	}
 	for d := range r.Streams {
 		r.Streams[d] = t.streamRecord(c, Direction(d))

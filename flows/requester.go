@@ -337,6 +337,7 @@ func (t *Tracker) sent(c *conn, d Direction, i uint32, p *dissect.Packet, m *Mar
 	f.LastSent, f.LastFrame = p.Time, p.Number
 	if op.Starts() {
 		f.flags |= haveStart
+		f.Upper = t.saying.Upper
 		f.FirstPSN = p.PSN
 		if op.Has(dissect.LayerRETH) {
 			f.VA, f.RKey = p.VA, p.RKey

@@ -46,9 +46,10 @@ type Connection struct {
 	FirstSeen   int64
 	LastSeen    int64
 	FirstFrame  uint64
-	ServiceID   uint64  // CM
-	Established int64   // CM: time of RTU or first packet; 0 unknown
-	Detail      *Detail // nil beyond Options.MaxDetails connections
+	ServiceID   uint64    // CM
+	Established int64     // CM: time of RTU or first packet; 0 unknown
+	Detail      *Detail   // nil beyond Options.MaxDetails connections
+	Upper       *UpperUse // nil where it is not known to carry an upper protocol
 }
 
 // QPName names a queue pair.

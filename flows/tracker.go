@@ -38,11 +38,12 @@ type Options struct {
 
 	Series bool // details say how a connection went over time
 
-	Shadow        bool   // rebuild the responders' memory and compare READs and atomics with it
-	ShadowBytes   int64  // of memory to hold; 0 = 64 MiB
-	LinkSpeed     uint64 // of paused links, bits per second; 0 = not known, 100 Gb/s taken
+	Shadow        bool       // rebuild the responders' memory and compare READs and atomics with it
+	ShadowBytes   int64      // of memory to hold; 0 = 64 MiB
+	LinkSpeed     uint64     // of paused links, bits per second; 0 = not known, 100 Gb/s taken
+	DecodeAs      []DecodeAs // what connections carry that do not tell it themselves
 	Exchanges     []Exchange // by which programs tell each other their queue pairs over TCP, beyond those that are known
-	ExpectCNPDSCP uint8  // CNPs with another DSCP are a finding; 0 = do not judge
+	ExpectCNPDSCP uint8      // CNPs with another DSCP are a finding; 0 = do not judge
 }
 
 // Tracker follows all connections of a capture. It serves one goroutine.
@@ -82,7 +83,9 @@ type Tracker struct {
 	shadow      *shadow // nil = not asked for
 	iwarp       *iwarp.Tracker
 	fragments   fragments
-	copies      *copies // nil until there is a packet in a tunnel
+	saying      saying
+	payloads    map[uint64]heldPayload // of SENDs that are held, by frame
+	copies      *copies                // nil until there is a packet in a tunnel
 	mirrored    uint64
 	finished    bool
 
@@ -283,6 +286,7 @@ func (t *Tracker) packet(p *dissect.Packet, frame []byte, m *Mark, l *lookup) {
 			t.protocols.CM++
 		}
 		t.handshake(p, frame)
+		t.upperManaged(p, frame, m)
 		return
 	}
 	if op.Family == dissect.Congestion {
@@ -340,8 +344,12 @@ func (t *Tracker) track(c *conn, d Direction, p *dissect.Packet, frame []byte, m
 	if t.shadow != nil {
 		t.shadow.before(t, c, d, p, frame)
 	}
+	op := p.Op()
+	if c.upperListens(s, op) {
+		t.upper(c, d, p, frame, m)
+	}
 	id := judgeIPID(s, p, first)
-	switch op := p.Op(); {
+	switch {
 	case op.Family == dissect.Congestion:
 		t.rare(c).count(d).CNPs++
 		t.notified(c, d, p)
@@ -351,6 +359,12 @@ func (t *Tracker) track(c *conn, d Direction, p *dissect.Packet, frame []byte, m
 	case op.Role == dissect.Response:
 		m.Bits |= MarkResponse
 		t.response(c, d, p, frame, m, id)
+	}
+	if t.saying.Upper != nil {
+		if m.Bits&markAgain == 0 {
+			t.upperSaid(d, p)
+		}
+		t.saying.Upper = nil
 	}
 	s.lastSeen = p.Time
 	if c.flags&connProvisional == 0 && m.Bits&(MarkNAK|MarkRNR|MarkCNP) == 0 {

@@ -38,6 +38,7 @@ type analyzeOptions struct {
 	counters counterOptions
 	exchange exchangeFiles
 	privacy  privacyOptions
+	decodeAs decodeAs
 	html     string
 	events   string
 }
@@ -79,7 +80,8 @@ one whose reading is interrupted by Ctrl-C.`,
   rocescope analyze nightly.pcapng --fail-on warning   exit code 3 if there is one
   ssh host tcpdump -U -w - udp port 4791 | rocescope analyze -
   rocescope analyze -i eth1 -a duration:10               what is on the wire now, as root
-  rocescope analyze trace.pcapng --counters before.txt,after.txt`,
+  rocescope analyze trace.pcapng --counters before.txt,after.txt
+  rocescope analyze trace.pcapng --messages -d 0x12,nvme   queue pair 0x12 carries NVMe`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.shadowQP != 0 {
 				if o.privacy.mask() != nil {
@@ -114,6 +116,7 @@ one whose reading is interrupted by Ctrl-C.`,
 	f.IntVar(&o.workers, "workers", 1, "goroutines that share the work on a file: less time where cores share a cache, more processor time everywhere")
 	f.BoolVar(&o.noICRC, "no-icrc", false, "do not check invariant CRCs: faster, but damaged packets pass for good ones")
 	f.Uint64VarP(&o.count, "count", "c", 0, "stop after reading `n` packets")
+	o.decodeAs.add(cmd)
 	o.exchange.add(f)
 	o.privacy.add(f)
 	f.UintVar(&o.top, "top", defaultTop, "show at most `n` connections and findings in the text; 0 is all")
@@ -191,6 +194,9 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 		return errUsage("--html with --privacy reads the capture twice: save it to a file first")
 	}
 	eo := engine.Options{Privacy: mask, Workers: o.workers, CheckICRC: !o.noICRC, Track: true, MaxFrames: o.count, MayBlock: in.stream}
+	if eo.Tracker.DecodeAs, err = o.decodeAs.parse(); err != nil {
+		return err
+	}
 	if eo.Tracker.Exchanges, err = o.exchange.read(); err != nil {
 		return err
 	}

@@ -13,20 +13,21 @@ import (
 
 // showOptions are the options of `rocescope show`, named as in tshark.
 type showOptions struct {
-	live    liveFlags
-	read    []string // -r
-	filter  string   // -Y
-	format  string   // -T
-	columns []string // -e
-	fields  []string // -E
-	tree    bool     // -V
-	hex     bool     // -x
-	count   uint64   // -c
-	time    string   // -t
-	noICRC  bool
+	live     liveFlags
+	read     []string // -r
+	filter   string   // -Y
+	format   string   // -T
+	columns  []string // -e
+	fields   []string // -E
+	tree     bool     // -V
+	hex      bool     // -x
+	count    uint64   // -c
+	time     string   // -t
+	noICRC   bool
 	exchange exchangeFiles
-	privacy privacyOptions
-	noFlow  bool
+	privacy  privacyOptions
+	decode   decodeAs // -d
+	noFlow   bool
 }
 
 // showFormats are the values of -T, the default first.
@@ -66,6 +67,7 @@ of a capture: with one of them in -e or -Y the file is read twice.`,
   rocescope show trace.pcapng -V -c 1
   rocescope show trace.pcapng -e frame.number -e infiniband.bth.psn -E header=y,separator=,
   rocescope show -r trace.pcapng -T json | jq '.[]._source.layers'
+  rocescope show trace.pcapng -d port==4421,nvme -Y nvme.cmd.opc==2
   rocescope show -i eth1 -c 100
   ssh host tcpdump -U -w - udp port 4791 | rocescope show -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -88,6 +90,7 @@ of a capture: with one of them in -e or -Y the file is read twice.`,
 	f.BoolVarP(&o.hex, "hex", "x", false, "the bytes of each packet")
 	f.Uint64VarP(&o.count, "count", "c", 0, "stop after reading `n` packets")
 	f.StringVarP(&o.time, "time", "t", "r", "`kind` of times: r relative, d since the packet before, e epoch, a and ad local, u and ud UTC")
+	o.decode.add(cmd)
 	o.exchange.add(f)
 	o.privacy.add(f)
 	f.BoolVar(&o.noICRC, "no-icrc", false, "do not check the invariant CRC")
@@ -134,6 +137,9 @@ func runShow(ctx context.Context, a *app, in *input, o *showOptions) error {
 			return errUsage("the filter asks what only following the flows tells, which --no-flow switches off")
 		}
 		want = want.or(needed)
+	}
+	if eo.Tracker.DecodeAs, err = o.decode.parse(); err != nil {
+		return err
 	}
 	if eo.Tracker.Exchanges, err = o.exchange.read(); err != nil {
 		return err

@@ -35,6 +35,7 @@ type tuiOptions struct {
 	title                          string
 	count                          uint64
 	exchange                       exchangeFiles
+	decode                         decodeAs // -d
 }
 
 func newTUICommand(a *app) *cobra.Command {
@@ -77,6 +78,7 @@ the newest packets are kept in memory (--ring), and on disk if that is asked for
 	f.StringVarP(&o.filter, "filter", "Y", "", "the display `filter` to begin with")
 	f.UintVar(&o.ring, "ring", 64, "with -i: how many `MiB` of the newest packets are kept in memory")
 	f.UintVar(&o.spool, "spool", 0, "with -i: how many `MiB` of older packets are kept in a temporary file")
+	o.decode.add(cmd)
 	o.exchange.add(f)
 	o.addLooks(cmd)
 	f.BoolVar(&o.keys, "keys", false, "print all keys, with the names that the config file knows them by")
@@ -114,6 +116,10 @@ func (a *app) browse(ctx context.Context, in *input, o *tuiOptions) error {
 	if err != nil {
 		return err
 	}
+	decode, err := o.decode.parse()
+	if err != nil {
+		return err
+	}
 	exchanges, err := o.exchange.read()
 	if err != nil {
 		return err
@@ -134,6 +140,7 @@ func (a *app) browse(ctx context.Context, in *input, o *tuiOptions) error {
 	}
 	input := a.sessionInput(in, o)
 	input.Engine.Tracker.Exchanges = exchanges
+	input.Engine.Tracker.DecodeAs = decode
 	ses, err := tui.NewSession(ctx, input)
 	if err != nil {
 		return inputError(err)

@@ -24,11 +24,8 @@ func (c *checker) use(s *symbol) {
 	}
 	c.seen[s.name] = true
 	c.fields = append(c.fields, s.name)
-	if s.tracked() {
-		c.need, c.icrc = max(c.need, NeedFlow), true
-		if s.rows[0].g.AtEnd {
-			c.need = NeedEnd
-		}
+	if n := s.need(); n >= NeedFlow {
+		c.need, c.icrc = max(c.need, n), true
 	}
 	if s.name == "infiniband.invariant.crc.status" {
 		c.icrc = true

@@ -41,19 +41,13 @@ func (c Column) Kind() dissect.Kind { return c.sym.kind }
 
 // Needs says what Append has to be given.
 func (c Column) Needs() Need {
-	switch {
-	case !c.sym.tracked():
-		return NeedPacket
-	case c.sym.rows[0].g.AtEnd:
-		return NeedEnd
-	}
-	return NeedFlow
+	return c.sym.need()
 }
 
 // NeedsICRC reports whether what is printed depends on the ICRC having been
 // checked.
 func (c Column) NeedsICRC() bool {
-	return c.sym.tracked() || c.sym.name == "infiniband.invariant.crc.status"
+	return c.sym.need() >= NeedFlow || c.sym.name == "infiniband.invariant.crc.status"
 }
 
 // Append appends the field's first value as `tshark -T fields` prints it. ok

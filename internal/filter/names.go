@@ -59,6 +59,14 @@ var wholes = []struct {
 	{"geneve", []dissect.Layer{dissect.LayerGENEVE}},
 	{"iwarp_mpa", []dissect.Layer{dissect.LayerMPARequest, dissect.LayerMPAReply, dissect.LayerFPDU}},
 	{"iwarp_ddp_rdmap", []dissect.Layer{dissect.LayerDDPTagged, dissect.LayerDDPUntagged}},
+	{"nvme", []dissect.Layer{dissect.LayerNVMeCommand, dissect.LayerNVMeResponse}},
+	{"nvme-rdma", []dissect.Layer{dissect.LayerNVMeRequest, dissect.LayerNVMeAccept, dissect.LayerNVMeReject}},
+	{"rpcordma", []dissect.Layer{dissect.LayerRPCRDMA}},
+	{"rpc", []dissect.Layer{dissect.LayerRPC}},
+	{"iser", []dissect.Layer{dissect.LayerISER}},
+	{"iscsi", []dissect.Layer{dissect.LayerISCSI}},
+	{"smb_direct", []dissect.Layer{dissect.LayerSMBDNegotiate, dissect.LayerSMBDAnswer, dissect.LayerSMBDData}},
+	{"smb2", []dissect.Layer{dissect.LayerSMB2}},
 	{"infiniband_link", []dissect.Layer{dissect.LayerIBLink}},
 	{"infiniband", []dissect.Layer{wholeTransport}},
 	{"infiniband.lrh", []dissect.Layer{dissect.LayerLRH}},
@@ -197,6 +205,9 @@ func (s *symbol) max() uint64 {
 // byteWidth is the number of bytes of fields whose bytes are compared, 0 where
 // it varies.
 func (s *symbol) byteWidth() int {
+	if s.kind == dissect.String {
+		return 0
+	}
 	n := -1
 	for _, r := range s.rows {
 		w := 0
@@ -213,6 +224,17 @@ func (s *symbol) byteWidth() int {
 
 // tracked reports whether the name comes from tracking.
 func (s *symbol) tracked() bool { return s.rows[0].g != nil }
+
+// need is what must be known of a packet for its value of the name.
+func (s *symbol) need() Need {
+	switch r := s.rows[0]; {
+	case r.g != nil && r.g.AtEnd:
+		return NeedEnd
+	case r.g != nil, r.f != nil && r.f.Layer.Upper(), s.whole && r.layer != wholeTransport && r.layer.Upper():
+		return NeedFlow
+	}
+	return NeedPacket
+}
 
 // ranked reports whether the words of a Text field have an order.
 func (s *symbol) ranked() bool {

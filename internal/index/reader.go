@@ -105,6 +105,9 @@ func (r *Reader) decode(e *Entry, data []byte, p *dissect.Packet) {
 		link = l[e.Iface].face.Link
 	}
 	r.decoder.Decode(link, data, int(e.WireLen), p)
+	if u := e.Mark.Upper(); u != dissect.UpperNone {
+		p.SetUpper(data, u)
+	}
 }
 
 // describe fills in what the capture, and not its bytes, says of a packet.

@@ -91,7 +91,9 @@ func ipProtocol(p *dissect.Packet, frame []byte) (uint8, bool) {
 
 // AppendProtocol appends the name of the innermost protocol.
 func AppendProtocol(dst []byte, p *dissect.Packet, frame []byte) []byte {
-	switch {
+	switch u := p.Upper(); {
+	case u != dissect.UpperNone && !p.Has(dissect.LayerMAD):
+		return append(dst, upperNames[u.Protocol()]...)
 	case p.Has(dissect.LayerBTH):
 		switch {
 		case isCM(p):
@@ -238,9 +240,20 @@ func appendTransport(dst []byte, p *dissect.Packet, frame []byte) []byte {
 		dst = append(dst, " SE"...)
 	}
 	if p.Has(dissect.LayerMAD) {
-		dst = appendMAD(dst, p, frame)
+		return appendMAD(dst, p, frame)
 	}
-	return dst
+	return appendUpper(dst, p, frame)
+}
+
+// upperNames are what a list calls upper protocols.
+var upperNames = map[dissect.UpperProtocol]string{dissect.NVMe: "NVMe", dissect.RPCRDMA: "RPC", dissect.ISER: "iSER", dissect.SMBDirect: "SMB"}
+
+// appendUpper appends what an upper protocol says.
+func appendUpper(dst []byte, p *dissect.Packet, frame []byte) []byte {
+	if p.Upper() == dissect.UpperNone {
+		return dst
+	}
+	return p.AppendUpper(append(dst, " | "...), frame)
 }
 
 func appendSyndrome(dst []byte, s dissect.Syndrome) []byte {

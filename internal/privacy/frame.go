@@ -33,6 +33,7 @@ func (m *Mask) Reset() { m.room.at = 0 }
 // right again, for the masked bytes; a wrong one is wrong by as much; those of UDP and TCP are left out. The frame holds
 // until Reset.
 func (m *Mask) Frame(p *dissect.Packet, frame []byte) []byte {
+	p.SetUpper(frame, dissect.UpperNone) // it is payload
 	out := m.room.take(len(frame))
 	for l := range layersOf(p) {
 		keep(out, frame, p, l)

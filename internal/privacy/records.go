@@ -39,6 +39,14 @@ func (m *Mask) message(x *flows.Message) *flows.Message {
 	if x.Flags&dissect.WithInv != 0 {
 		c.Imm = m.Key(x.Imm)
 	}
+	if x.Upper != nil { // what the payload says goes, what became of it stays
+		u := *x.Upper
+		u.Summary = u.Kind.String()
+		if u.Kind == dissect.UpperNone {
+			u.Summary = "data of " + u.Protocol.String()
+		}
+		c.Upper = &u
+	}
 	return &c
 }
 

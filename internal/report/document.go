@@ -96,26 +96,27 @@ type ICRC struct {
 
 // Connection is a pair of queue pairs; of UD, a source QP and one destination of it.
 type Connection struct {
-	ID            uint32      `json:"id"`
-	Transport     string      `json:"transport"`
-	A             QP          `json:"a"`
-	B             QP          `json:"b"`
-	EstablishedBy string      `json:"established_by"` // cm, socket, inferred, unpaired
-	Evidence      string      `json:"pairing_evidence"`
-	Candidates    []QPName    `json:"candidates"` // unpaired because of several: who the other side may be
-	Tap           string      `json:"tap"`        // near a, near b, between, unknown
-	Directions    string      `json:"directions"` // both, one
-	ServiceID     *uint64     `json:"service_id"` // CM
-	Established   *Moment     `json:"established"`
-	First         *Moment     `json:"first"`
-	Last          *Moment     `json:"last"`
-	FirstNS       *int64      `json:"first_ns"`
-	LastNS        *int64      `json:"last_ns"`
-	FirstFrame    uint64      `json:"first_frame"`
-	StateHistory  []StateStep `json:"state_history"`
-	AToB          Stream      `json:"a_to_b"`
-	BToA          Stream      `json:"b_to_a"`
-	Series        *Series     `json:"series"` // null: not asked for, or beyond the connections that have details
+	ID            uint32           `json:"id"`
+	Transport     string           `json:"transport"`
+	A             QP               `json:"a"`
+	B             QP               `json:"b"`
+	EstablishedBy string           `json:"established_by"` // cm, socket, inferred, unpaired
+	Evidence      string           `json:"pairing_evidence"`
+	Candidates    []QPName         `json:"candidates"` // unpaired because of several: who the other side may be
+	Tap           string           `json:"tap"`        // near a, near b, between, unknown
+	Directions    string           `json:"directions"` // both, one
+	ServiceID     *uint64          `json:"service_id"` // CM
+	Established   *Moment          `json:"established"`
+	First         *Moment          `json:"first"`
+	Last          *Moment          `json:"last"`
+	FirstNS       *int64           `json:"first_ns"`
+	LastNS        *int64           `json:"last_ns"`
+	FirstFrame    uint64           `json:"first_frame"`
+	StateHistory  []StateStep      `json:"state_history"`
+	AToB          Stream           `json:"a_to_b"`
+	BToA          Stream           `json:"b_to_a"`
+	Upper         *ConnectionUpper `json:"upper"`  // null: not known to carry an upper protocol
+	Series        *Series          `json:"series"` // null: not asked for, or beyond the connections that have details
 }
 
 // Stream returns one of the two directions.

@@ -106,6 +106,7 @@ func newConnection(f *flows.Connection) Connection {
 		FirstNS: ns(f.FirstSeen), LastNS: ns(f.LastSeen), FirstFrame: f.FirstFrame,
 		StateHistory: make([]StateStep, 0, len(f.A.History)+len(f.B.History)),
 		AToB:         newStream(&f.Streams[flows.AToB]), BToA: newStream(&f.Streams[flows.BToA]),
+		Upper: newConnectionUpper(f.Upper),
 	}
 	if c.Evidence == "" && f.Evidence == flows.ByDETH {
 		c.Evidence = "each datagram names its source QP (DETH)"

@@ -10,36 +10,37 @@ const MessageSchema = "rocescope.message/1"
 
 // Message is one work request as the wire shows it.
 type Message struct {
-	Schema      string   `json:"schema"`
-	Connection  uint32   `json:"connection"`
-	Stream      string   `json:"stream"` // of its requester
-	Index       uint32   `json:"index"`  // among its requester's, 0 and up
-	Operation   string   `json:"operation"`
-	Status      string   `json:"status"`      // in the words of a completion queue
-	StatusCode  *int     `json:"status_code"` // verbs' number; null where verbs has none
-	Presumed    bool     `json:"presumed"`    // the status is concluded from silence
-	Bytes       uint64   `json:"bytes"`
-	BytesSeen   uint64   `json:"bytes_seen"`
-	Segments    uint32   `json:"segments"`
-	FirstPSN    uint32   `json:"first_psn"`
-	LastPSN     uint32   `json:"last_psn"`
-	VA          *uint64  `json:"va"`
-	RKey        *uint32  `json:"rkey"`
-	Immediate   *uint32  `json:"immediate"`
-	Invalidated *uint32  `json:"invalidated_rkey"`
-	Atomic      *Atomic  `json:"atomic"`
-	First       *Moment  `json:"first_seen"`
-	FirstNS     *int64   `json:"first_seen_ns"`
-	LastSentNS  *int64   `json:"last_sent_ns"`
-	CompletedNS *int64   `json:"completed_ns"`
-	LatencyNS   *int64   `json:"latency_ns"`
-	Coalesced   bool     `json:"coalesced"` // the latency is an upper bound
-	Resends     uint32   `json:"resends"`
-	WireBytes   uint64   `json:"wire_bytes"`
-	FirstFrame  *uint64  `json:"first_frame"`
-	LastFrame   *uint64  `json:"last_frame"`
-	AnswerFrame *uint64  `json:"answer_frame"`
-	Consumes    Consumes `json:"consumes"`
+	Schema      string        `json:"schema"`
+	Connection  uint32        `json:"connection"`
+	Stream      string        `json:"stream"` // of its requester
+	Index       uint32        `json:"index"`  // among its requester's, 0 and up
+	Operation   string        `json:"operation"`
+	Status      string        `json:"status"`      // in the words of a completion queue
+	StatusCode  *int          `json:"status_code"` // verbs' number; null where verbs has none
+	Presumed    bool          `json:"presumed"`    // the status is concluded from silence
+	Bytes       uint64        `json:"bytes"`
+	BytesSeen   uint64        `json:"bytes_seen"`
+	Segments    uint32        `json:"segments"`
+	FirstPSN    uint32        `json:"first_psn"`
+	LastPSN     uint32        `json:"last_psn"`
+	VA          *uint64       `json:"va"`
+	RKey        *uint32       `json:"rkey"`
+	Immediate   *uint32       `json:"immediate"`
+	Invalidated *uint32       `json:"invalidated_rkey"`
+	Atomic      *Atomic       `json:"atomic"`
+	First       *Moment       `json:"first_seen"`
+	FirstNS     *int64        `json:"first_seen_ns"`
+	LastSentNS  *int64        `json:"last_sent_ns"`
+	CompletedNS *int64        `json:"completed_ns"`
+	LatencyNS   *int64        `json:"latency_ns"`
+	Coalesced   bool          `json:"coalesced"` // the latency is an upper bound
+	Resends     uint32        `json:"resends"`
+	WireBytes   uint64        `json:"wire_bytes"`
+	FirstFrame  *uint64       `json:"first_frame"`
+	LastFrame   *uint64       `json:"last_frame"`
+	AnswerFrame *uint64       `json:"answer_frame"`
+	Consumes    Consumes      `json:"consumes"`
+	Upper       *MessageUpper `json:"upper"` // null: not known to carry an upper protocol
 }
 
 // Atomic are the operands of an atomic and the value that the memory held before.
@@ -68,7 +69,7 @@ func NewMessage(f *flows.Message) Message {
 		First: moment(f.FirstSeen), FirstNS: ns(f.FirstSeen), LastSentNS: ns(f.LastSent), CompletedNS: ns(f.Completed),
 		Coalesced: f.Coalesced, Resends: f.Resends, WireBytes: f.WireBytes,
 		FirstFrame: frame(f.FirstFrame), LastFrame: frame(f.LastFrame), AnswerFrame: frame(f.AnswerFrame),
-		Consumes: Consumes{SQ: 1},
+		Consumes: Consumes{SQ: 1}, Upper: newMessageUpper(f.Upper),
 	}
 	if n := known(receives(f)); n != nil {
 		m.Consumes.RQ, m.Consumes.RQCQE = n, n

@@ -26,6 +26,7 @@ func (t *summary) connections() {
 	if len(all) > 1 {
 		t.total()
 	}
+	t.titled("Upper protocols", upperTable(shown))
 	t.titled("Trouble", troubleTable(shown))
 	t.titled("Time", timeTable(shown, t.o.Verbose))
 }

@@ -69,6 +69,7 @@ var messageColumnTable = []struct {
 	{"latency", true, 1, func(_ *MessageList, m *Message) cell { return text(latencyText(m)) }},
 	{"consumes", false, 6, func(_ *MessageList, m *Message) cell { return text(consumesText(m)) }},
 	{"resent", true, 3, func(_ *MessageList, m *Message) cell { return number(warning, uint64(m.Resends)) }},
+	{"carries", false, 1, func(_ *MessageList, m *Message) cell { return text(ascii(upperText(m))) }},
 	{"status", false, 0, func(_ *MessageList, m *Message) cell { return statusCell(m) }},
 }
 
