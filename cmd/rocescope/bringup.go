@@ -12,6 +12,7 @@ import (
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/inject/bringup"
 	"github.com/rocescope/rocescope/inject/connect"
+	"github.com/rocescope/rocescope/inject/peer"
 	"github.com/rocescope/rocescope/internal/report"
 )
 
@@ -125,6 +126,9 @@ func (a *app) bringup(ctx context.Context, target string, o *bringupOptions) err
 	}
 	if o.target.Peer = to; o.target.Hand != nil && !o.target.Hand.Address.IsValid() {
 		o.target.Hand.Address = to.Addr()
+	}
+	if o.target.Hand == nil {
+		o.host.Device.FirstQPN = peer.AnyQPN()
 	}
 	h, err := openHost(o.host)
 	if err != nil {

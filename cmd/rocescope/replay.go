@@ -130,6 +130,9 @@ func (a *app) replay(ctx context.Context, file string, o *replayOptions) error {
 	if err != nil {
 		return err
 	}
+	if o.cm {
+		o.host.Device.FirstQPN = peer.AnyQPN()
+	}
 	h, err := openHost(o.host)
 	if err != nil {
 		return err

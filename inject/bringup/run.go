@@ -72,7 +72,7 @@ const area = 64 << 10
 func Rules() (*fault.Set, error) {
 	set := &fault.Set{Seed: 1}
 	for _, l := range losses {
-		rule, err := fault.Parse(fmt.Sprintf("%s nth=%d when infiniband.reth.dmalen == %d", l.do, l.nth, l.length))
+		rule, err := fault.Parse(fmt.Sprintf("%s nth=%d when infiniband.reth.dmalen == %d && flow.round == 0", l.do, l.nth, l.length))
 		if err != nil {
 			return nil, err
 		}

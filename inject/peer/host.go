@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net/netip"
 	"runtime"
 	"sync"
@@ -343,3 +344,7 @@ func (h *Host) rest(now int64, nap time.Duration) error {
 	}
 	return err
 }
+
+// AnyQPN is a number for the first queue pair of a device that others are connected to by CM: they remember the one before it for a
+// while, and refuse the same number from the same address as a stale connection.
+func AnyQPN() uint32 { return 0x100 + rand.Uint32N(1<<23) }

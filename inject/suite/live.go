@@ -79,6 +79,9 @@ func (t *Live) open(ctx context.Context, c *Case, seed uint64) (_ *link, err err
 	l.anew = t.Device != nil || t.Way != peer.ByHand
 	o := t.Host
 	o.Device.MaxQP = 256
+	if t.Device == nil && t.Way == peer.ByCM {
+		o.Device.FirstQPN = peer.AnyQPN()
+	}
 	o.Wrap = func(p port.Port) (port.Port, error) {
 		l.tap = newTap(p)
 		if len(c.Faults) == 0 {

@@ -43,7 +43,7 @@ func (r *runner) offer(p *pair, s *Step, x *sent) error {
 	if _, err := r.await(patience, func() bool { return r.decided(p, x, from) }); err != nil {
 		return err
 	}
-	if _, err := r.await(r.l.quiet/10, never); err != nil { // an answer too many
+	if _, err := r.await(min(r.l.quiet/10, strayTime), never); err != nil { // an answer too many
 		return err
 	}
 	got := r.judge(p, x, from)
@@ -65,6 +65,9 @@ func (r *runner) offer(p *pair, s *Step, x *sent) error {
 	})
 	return nil
 }
+
+// strayTime is for how long at most an answer too many is waited for behind the one that was due.
+const strayTime = 20 * time.Millisecond
 
 // follows reports whether the device executes a packet that it does not answer: RC the next one only, UC whatever begins a message.
 func (p *pair) follows(x *sent, s *Step) bool {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 
 	"github.com/rocescope/rocescope/inject/suite"
@@ -20,6 +21,8 @@ func conform(image *lab.Image, args []string) error {
 	tier := flags.String("tier", "quick", "quick, full or soak")
 	only := flags.String("only", "", "IDs or rows of cases, with commas")
 	cases := flags.String("case", "", "exactly the cases of these IDs")
+	commands := flags.Bool("commands", false, "commands of rocescope's with the guest as their target, instead of the suite (-only: a regexp)")
+	program := flags.String("rocescope", "./rocescope", "the program for -commands")
 	smoke := flags.Bool("smoke", false, "the few cases that are run before every change")
 	seed := flags.Uint64("seed", 0, "number that everything random comes from")
 	skip := flags.String("skip", "", "IDs or rows of cases that are left out")
@@ -34,6 +37,9 @@ func conform(image *lab.Image, args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	if *commands {
+		return use(ctx, image, *program, *only, *out, *verbose)
+	}
 	o := suite.Options{Tier: *tier, Captures: *captures, Cases: list(*cases), Seed: *seed, Only: list(*only), Skip: list(*skip)}
 	if *smoke {
 		o.Cases = conformance.Smoke
@@ -67,6 +73,43 @@ func conform(image *lab.Image, args []string) error {
 		}
 	}
 	return conformance.Compare(res)
+}
+
+// use runs commands with the guest as their target.
+func use(ctx context.Context, image *lab.Image, program, only, out string, verbose bool) error {
+	wanted, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	failed := 0
+	all, g, err := conformance.TryUses(ctx, image, program, wanted, func(r *conformance.UseResult) {
+		verdict := "ok    "
+		if r.Failed != "" {
+			verdict = "FAILED"
+			failed++
+		}
+		fmt.Printf("%s %5.1f s  %s\n", verdict, r.Took.Seconds(), r.Name)
+		if r.Failed != "" {
+			fmt.Println("    " + strings.ReplaceAll(r.Failed, "\n", "\n    "))
+		} else if verbose {
+			fmt.Println(r.Said)
+		}
+	})
+	if g != nil {
+		defer g.Close()
+	}
+	if err != nil {
+		return err
+	}
+	if out != "" {
+		if err := os.WriteFile(out, []byte(conformance.UsePage(g.Kernel, all)), 0o644); err != nil {
+			return err
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d commands failed", failed)
+	}
+	return nil
 }
 
 func list(text string) []string {
