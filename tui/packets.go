@@ -45,6 +45,18 @@ func appended(f func([]byte, *dissect.Packet, []byte) []byte) func(*screen, *row
 // leadingZeros of QPNs take room that the end of the line needs.
 var leadingZeros = regexp.MustCompile(`QP=0x0{1,5}`)
 
+// refusal is what an answer says that is none.
+var refusal = regexp.MustCompile(` (?:RNR )?NAK\b[^\[]*[^\[ ]`)
+
+// refusalFirst puts a refusal in front, for it is what the line is about, and its end may be cut off.
+func refusalFirst(info string) string {
+	at := refusal.FindStringIndex(info)
+	if at == nil {
+		return info
+	}
+	return info[at[0]+1:at[1]] + ", " + info[:at[0]] + info[at[1]:]
+}
+
 // packetCols are the columns that every packet has.
 var packetCols = []packetCol{
 	{"number", "No.", 7, true, func(_ *screen, r *row) string { return strconv.FormatUint(r.Number, 10) }, func(_ *screen, r *row) string { return fmt.Sprintf("frame.number == %d", r.Number) }},
@@ -60,7 +72,7 @@ var packetCols = []packetCol{
 	{"length", "Len", 5, true, func(_ *screen, r *row) string { return strconv.Itoa(int(r.Packet.WireLen)) }, func(_ *screen, r *row) string { return fmt.Sprintf("frame.len == %d", r.Packet.WireLen) }},
 	{"info", "What it says", 0, false, func(s *screen, r *row) string {
 		info := packetline.AppendNotes(packetline.AppendInfo(nil, &r.Packet, r.Data), &r.Packet, &r.Mark)
-		return s.masked(leadingZeros.ReplaceAllString(string(info), "QP=0x"))
+		return s.masked(refusalFirst(leadingZeros.ReplaceAllString(string(info), "QP=0x")))
 	}, func(s *screen, r *row) string { return columnFilter("infiniband.bth.opcode", r) }},
 }
 
@@ -228,7 +240,10 @@ func (g *packetGrid) load(s *screen, key string) {
 	if !missing {
 		return
 	}
-	page := max(g.height, 20)
+	page := max(g.height, 20) // on either side, so that the next page is there already
+	if s.follow && s.frozen == nil && s.ses.Live() {
+		page = 0 // what is newest is looked at, and new at every look
+	}
 	var numbers []uint64
 	for i := max(0, from-page); i < min(g.n, to+page); i++ {
 		numbers = append(numbers, g.number(i))

@@ -82,6 +82,14 @@ func (s *screen) connTitle(id uint32) string {
 	return fmt.Sprintf("#%d %s → %s", id, s.qpName(&c.A), s.qpName(&c.B))
 }
 
+// way names a direction of a connection.
+func way(d flows.Direction) string {
+	if d == flows.AToB {
+		return "A→B"
+	}
+	return "B→A"
+}
+
 // pairing says how the two queue pairs were found, and how sure that is.
 func pairing(e flows.Evidence) (string, cells.Style) {
 	switch e {

@@ -107,7 +107,7 @@ func drawFinding(s *screen, c *cells.Canvas, f *flows.Finding) {
 	if f.Conn != 0 {
 		where = s.connTitle(f.Conn)
 		if f.HasStream {
-			where += ", stream " + f.Direction.String()
+			where += ", stream " + way(f.Direction)
 		}
 	}
 	if where != "" {

@@ -221,7 +221,7 @@ func (v *messageView) draw(s *screen, c *cells.Canvas) {
 	y := paragraph(c, 0, "asked", cells.Bold, v.request(s))
 	status, st := statusText(m)
 	y = paragraph(c, y, "became", st, status)
-	y = paragraph(c, y, "went", cells.Plain, s.connTitle(m.Conn)+", requested "+m.Direction.String())
+	y = paragraph(c, y, "went", cells.Plain, s.connTitle(m.Conn)+", requested "+way(m.Direction))
 	y = paragraph(c, y, "PSN", cells.Plain, fmt.Sprintf("0x%06x to 0x%06x, %s, first seen in packet %d, last in packet %d", m.FirstPSN, m.LastPSN, report.Plural(uint64(m.Segments), "packet"), m.FirstFrame, m.LastFrame))
 	when := fmt.Sprintf("first seen at %s s, last sent at %s s", s.moment(m.FirstSeen), s.moment(m.LastSent))
 	if m.Completed > 0 {
