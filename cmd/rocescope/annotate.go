@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,7 +73,7 @@ func runAnnotate(ctx context.Context, a *app, in, out string, force bool, mask *
 	if damage != nil && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, captures.ErrTruncated)) {
 		err = nil // that was said, and all whole packets are there
 	}
-	if err = errors.Join(err, buffer.Flush(), file.Close()); err != nil {
+	if err = cmp.Or(err, buffer.Flush(), file.Close()); err != nil { // the later ones repeat the first
 		return errors.Join(damage, fmt.Errorf("annotate %s: %w", in, &plainError{err}))
 	}
 	fmt.Fprintf(a.stderr, "%s: %s\n", out, report.Plural(uint64(n), "comment"))
@@ -162,5 +163,5 @@ func copyMasked(ctx context.Context, to io.Writer, in string, c *annotate.Commen
 	}
 	w := annotate.NewFrameWriter(to, "rocescope "+version.Get().Version, c)
 	_, err = engine.New(engine.Options{Privacy: mask, Sinks: []engine.Sink{w}}).Run(ctx, src)
-	return w.Comments, errors.Join(err, w.Flush())
+	return w.Comments, cmp.Or(err, w.Flush())
 }

@@ -298,13 +298,13 @@ func TestCaptureLimits(t *testing.T) {
 func TestCaptureKilled(t *testing.T) {
 	lab := testkit.NewLab(t, testkit.LabOptions{})
 	sent := writes(300)
-	for round := range 6 {
+	for round := range faultRounds(t, 6) {
 		file := filepath.Join(t.TempDir(), "a.pcapng")
 		p := startIn(t, lab.B, "capture", "-i", lab.B.Iface, "-w", file, "--engine", []string{"packet", "xdp"}[round%2])
 		sender := lab.A.NewSender()
 		for range 200 {
 			sender.Send(sent)
-			if st, err := os.Stat(file); err == nil && st.Size() > int64(round)*200_000 {
+			if st, err := os.Stat(file); err == nil && st.Size() > int64(round%12)*200_000 {
 				break
 			}
 		}
@@ -314,7 +314,7 @@ func TestCaptureKilled(t *testing.T) {
 		if err != nil && !errors.Is(err, captures.ErrTruncated) {
 			t.Errorf("round %d: %d packets, then %v", round, n, err)
 		}
-		if round > 0 && n == 0 {
+		if round%12 > 0 && n == 0 {
 			t.Errorf("round %d: the file is empty", round)
 		}
 		if a := lab.B.Link().Attrs(); a.Xdp != nil && a.Xdp.Attached || a.Promisc != 0 {

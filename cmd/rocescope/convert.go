@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,7 +133,7 @@ func runConvert(ctx context.Context, a *app, in, out string, o *convertOptions) 
 	case errors.As(err, &at), errors.Is(err, captures.ErrTruncated):
 		damage, err = errInput("%w", &plainError{err}), nil
 	}
-	if err = errors.Join(err, compressed.Close(), buffer.Flush(), file.Close()); err != nil {
+	if err = cmp.Or(err, compressed.Close(), buffer.Flush(), file.Close()); err != nil { // the later ones repeat the first
 		return errors.Join(damage, fmt.Errorf("convert %s: %w", in, &plainError{err}))
 	}
 	if damage != nil && n == 0 {

@@ -182,6 +182,9 @@ func (a *app) export(ctx context.Context, o *exportOptions, in *input, dest stri
 	got, err := p.Run(in.context(ctx), src)
 	stop()
 	closed := rows.Close(got.Snapshot)
+	if dest == "-" && errors.Is(a.stdout.Flush(), errStdoutClosed) {
+		return errStdoutClosed
+	}
 	a.sayExported(rows.Totals(), dest, w)
 	return errors.Join(runError(err), sinkError(closed))
 }

@@ -209,13 +209,21 @@ func (w *Writer) finish(p part) error {
 	return nil
 }
 
-// Close implements sink.Writer.
+// Close implements sink.Writer. Where a disk is full, all files fail for that reason, and one says it.
 func (w *Writer) Close() error {
-	var all []error
+	var first error
+	failed := 0
 	for p := range w.files {
-		all = append(all, w.finish(p))
+		if err := w.finish(p); err != nil {
+			if failed++; first == nil {
+				first = err
+			}
+		}
 	}
-	return errors.Join(all...)
+	if failed > 1 {
+		return fmt.Errorf("%w (and so %d more files)", first, failed-1)
+	}
+	return first
 }
 
 // unsafeBytes are a string's bytes, which the library only reads.
