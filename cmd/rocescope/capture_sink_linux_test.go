@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"bufio"
 	"encoding/json"
 	"fmt"
@@ -66,6 +67,7 @@ func TestCaptureSink(t *testing.T) {
 				t.Errorf("the page has no line %s:\n%s", want, page)
 			}
 		}
+		checkDashboard(t, page, func(metric string) bool { return !strings.HasPrefix(metric, "rocescope_sink_") })
 		lab.A.NewSender().Send(frames[len(frames)/2:])
 		lab.B.Do(func() { awaitMetric(t, url, fmt.Sprintf("rocescope_packets_total{transport=\"RC\"} %d", len(frames))) })
 		p.cmd.Process.Signal(os.Interrupt)
@@ -211,5 +213,7 @@ func scrape(addr string) ([]byte, error) {
 	if _, err := io.WriteString(c, "GET /metrics HTTP/1.0\r\n\r\n"); err != nil {
 		return nil, err
 	}
-	return io.ReadAll(c)
+	answer, err := io.ReadAll(c)
+	_, page, _ := bytes.Cut(answer, []byte("\r\n\r\n"))
+	return page, err
 }
