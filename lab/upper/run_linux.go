@@ -17,6 +17,9 @@ import (
 // patience with a script: the guests have no fast processor.
 const patience = 3 * time.Minute
 
+// leastCapture is more than a capture has in which there is no packet.
+const leastCapture = 1000
+
 // Pair is two guests on one wire. The first serves.
 type Pair struct {
 	Guests    [2]*lab.Guest
@@ -107,6 +110,9 @@ func (p *Pair) run(r *Result, keep string) error {
 	}
 	data, read := os.ReadFile(file)
 	r.Bytes = int64(len(data))
+	if err == nil && len(data) < leastCapture {
+		err = errors.New("nothing was captured")
+	}
 	if keep != "" && read == nil {
 		read = os.WriteFile(filepath.Join(keep, filepath.Base(file)), data, 0o644)
 	}
