@@ -79,6 +79,9 @@ func fieldRows() []fieldRow {
 		}
 		seen[fieldKey{f.Name, f.Layer}] = true
 		r := fieldRow{Name: f.Name, Text: f.Text, Type: kindNames[f.Kind], Layer: f.Layer.String(), Known: "in the packet"}
+		if f.Layer.Upper() {
+			r.Known = "at the packet"
+		}
 		if f.Get == nil && f.Part == nil {
 			r.Bit = &f.Bit
 			if f.Width > 0 {
