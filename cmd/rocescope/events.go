@@ -25,6 +25,9 @@ type eventLog struct {
 
 // createEventLog opens the log, before privileges go and the capture is read. It overwrites a log, and nothing else.
 func createEventLog(path string, files []string, trickle bool) (*eventLog, error) {
+	if path == "-" {
+		return nil, errUsage("--events -: standard output has the report; name a file for the log")
+	}
 	var file *os.File
 	err := asInvoker(func() (err error) {
 		file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
