@@ -336,8 +336,10 @@ func askedFor(t *testing.T, e *testkit.Entry) (list []asked, names bool) {
 		}
 		i := r.Iterations
 		return []asked{
-			{"client", OpSend, 16, 2 * i, 2 * i, ok}, {"server", OpSend, 16, 2 * i, 2 * i, ok},
-			{"server", OpRead, size, i, i, ok}, {"server", OpWrite, size, i, i, ok},
+			{"client", OpSend, 16, 2 * i, 2 * i, ok},
+			{"server", OpSend, 16, 2 * i, 2 * i, ok},
+			{"server", OpRead, size, i, i, ok},
+			{"server", OpWrite, size, i, i, ok},
 		}, true
 	case r.Op != "": // rdma_client, ucmatose, udaddy; mckey one way
 		n := max(r.Messages, 1)

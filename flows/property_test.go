@@ -471,7 +471,11 @@ func TestFaults(t *testing.T) {
 		announced(&o)
 		o.Patient = rapid.Bool().Draw(t, "patient")
 		kinds := rapid.SampledFrom([][]testkit.SimFaultKind{
-			{testkit.Lose}, {testkit.Duplicate}, {testkit.Reorder}, {testkit.Corrupt}, {testkit.Miss},
+			{testkit.Lose},
+			{testkit.Duplicate},
+			{testkit.Reorder},
+			{testkit.Corrupt},
+			{testkit.Miss},
 			{testkit.Lose, testkit.Duplicate, testkit.Reorder, testkit.Corrupt},
 			{testkit.Lose, testkit.Duplicate, testkit.Reorder, testkit.Corrupt, testkit.Miss},
 		}).Draw(t, "kinds")

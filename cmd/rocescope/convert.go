@@ -226,8 +226,14 @@ var clockUnits = []struct {
 	femto     float64
 	frequency bool
 }{
-	{"GHz", 1e6, true}, {"MHz", 1e9, true}, {"kHz", 1e12, true}, {"Hz", 1e15, true},
-	{"ns", 1e6, false}, {"us", 1e9, false}, {"ps", 1e3, false}, {"fs", 1, false},
+	{"GHz", 1e6, true},
+	{"MHz", 1e9, true},
+	{"kHz", 1e12, true},
+	{"Hz", 1e15, true},
+	{"ns", 1e6, false},
+	{"us", 1e9, false},
+	{"ps", 1e3, false},
+	{"fs", 1, false},
 }
 
 // clockPeriod is a clock's period in femtoseconds.

@@ -23,7 +23,9 @@ func (m *Mask) Sink(s flows.Sink) flows.Sink {
 		s.Connection = func(x *flows.Connection) { tell(masked(m, x)) }
 	}
 	if tell := s.Step; tell != nil {
-		s.Step = func(x *flows.Connection, end flows.Direction, step flows.StateStep) { tell(masked(m, x), end, *masked(m, &step)) }
+		s.Step = func(x *flows.Connection, end flows.Direction, step flows.StateStep) {
+			tell(masked(m, x), end, *masked(m, &step))
+		}
 	}
 	return s
 }

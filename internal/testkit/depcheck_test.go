@@ -61,7 +61,7 @@ var directions = []struct {
 	{"lab/agent", []string{"lab/control"}},
 	{"lab/play", []string{"inject/*", "dissect"}},
 	{"lab/interop", []string{"lab", "lab/play", "inject/*", "dissect", "flows", "captures", "internal/engine"}},
-	{"lab/conformance", []string{"lab", "inject/*"}},
+	{"lab/conformance", []string{"lab", "inject/*", "dissect", "captures/samples"}},
 	{"lab/inline", []string{"lab", "flows", "dissect", "captures", "internal/engine"}},
 	{"lab/cmd/lab", []string{"lab", "lab/interop", "lab/conformance", "lab/inline", "lab/upper", "inject/suite"}},
 	{"lab/upper", []string{"lab"}},
