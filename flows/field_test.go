@@ -75,7 +75,7 @@ func TestFields(t *testing.T) {
 	one("msg.op", uint64(OpWrite), 9)
 	one("finding.severity", uint64(Error), 1)
 	for _, f := range Fields() {
-		if f.Name == "flow.reordered" {
+		if f.Name == "flow.reordered" || strings.Contains(f.Name, "upper") { // for those see TestUpperFields
 			continue
 		}
 		if len(seen[f.Name]) == 0 {

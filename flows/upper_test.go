@@ -219,6 +219,45 @@ func trackWithoutCM(t *testing.T, name string, o flows.Options) *flows.Snapshot 
 	return tracker.Snapshot()
 }
 
+// The filter's fields of upper protocols: at the packet what it is, at the end which
+// request it belongs to and how long that took.
+func TestUpperFields(t *testing.T) {
+	fields := map[string]*flows.Field{}
+	for i := range flows.Fields() {
+		fields[flows.Fields()[i].Name] = &flows.Fields()[i]
+	}
+	kinds := map[string]int{}
+	messages, _ := trackUpper(t, upperFile("nvme"), flows.Options{}, func(_ *dissect.Packet, _ []byte, m *flows.Mark) {
+		if v, ok := fields["flow.upper"].Get(m, nil); ok {
+			kinds[fields["flow.upper"].Values(v)]++
+		}
+	})
+	for kind, want := range map[string]int{"NVMe admin command": 23, "NVMe I/O command": 7, "NVMe response to Connect": 2, "NVMe Connect data": 1, "NVMe private data": 4} {
+		if kinds[kind] != want {
+			t.Errorf("%d packets are %q, want %d", kinds[kind], kind, want)
+		}
+	}
+	answers, transfers := 0, 0
+	for i := range messages {
+		o := &flows.Outcome{Message: &messages[i]}
+		request, ok := fields["msg.upper_request"].Get(nil, o)
+		if !ok {
+			continue
+		}
+		if request >= messages[i].FirstFrame {
+			t.Errorf("frame %d belongs to the later request in frame %d", messages[i].FirstFrame, request)
+		}
+		if latency, ok := fields["msg.upper_latency"].Get(nil, o); !ok {
+			transfers++
+		} else if answers++; latency == 0 {
+			t.Errorf("the answer in frame %d took no time", messages[i].FirstFrame)
+		}
+	}
+	if answers != 29 || transfers != 16 {
+		t.Errorf("%d answers and %d transfers know their request, want 29 and 16", answers, transfers)
+	}
+}
+
 // Where the set-up was not captured, the opening message tells.
 func TestUpperBySignature(t *testing.T) {
 	for name, protocol := range map[string]dissect.UpperProtocol{"nvme": dissect.NVMe, "nfs3": dissect.RPCRDMA, "nfs4": dissect.RPCRDMA, "iser": dissect.ISER} {
