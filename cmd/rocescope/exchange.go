@@ -34,7 +34,7 @@ func (o exchangeFiles) read() ([]flows.Exchange, error) {
 		some, err := exchange.ReadFile(name)
 		var e *os.PathError
 		switch {
-		case errors.Is(err, os.ErrNotExist) && !asked:
+		case (errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission)) && !asked: // another user's home, as under sudo
 			return nil, nil
 		case errors.As(err, &e):
 			return nil, errUsage("the description of exchanges cannot be read: %w", err)

@@ -239,7 +239,7 @@ func TestReaderOfOutputGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
-		"analyze FILE", "analyze --json FILE", "analyze --messages FILE", "analyze --json --messages FILE", "analyze --events - FILE",
+		"analyze FILE", "analyze --json FILE", "analyze --messages FILE", "analyze --json --messages FILE",
 		"show FILE", "show -V FILE", "show -x FILE", "show -T json FILE", "show -T jsonl FILE", "show -T csv -e ip.src FILE", "show -Y infiniband FILE",
 		"diff FILE FILE", "diff --json FILE FILE", "export FILE --to jsonl -", "export FILE --to csv --tables messages -", "export --columns",
 		"demo", "demo --list", "fields", "fields --json", "opcodes", "findings", "findings --json", "faults", "faults --json", "schema", "schema analysis",

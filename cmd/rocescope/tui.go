@@ -273,7 +273,7 @@ func readConfig(path string) (string, []byte, error) {
 	}
 	data, err := os.ReadFile(path)
 	switch {
-	case err == nil || errors.Is(err, os.ErrNotExist) && !asked:
+	case err == nil || (errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission)) && !asked: // there may be none, or that of another user, as under sudo
 		return path, data, nil
 	default:
 		return path, nil, errUsage("the config file cannot be read: %w", err)
