@@ -3,10 +3,12 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/internal/filter"
 )
 
@@ -115,6 +117,9 @@ func (d *draft) compile() (*Rule, error) {
 	}
 	r.pre, r.always = r.when.Prefilter(), d.when == ""
 	for _, f := range r.when.Fields() {
+		if slices.ContainsFunc(dissect.LookupField(f), func(f *dissect.Field) bool { return f.Layer.Upper() }) {
+			return nil, wrong("when", "%s is of a protocol that is known of a conversation, not of a packet; a rule sees packets", f)
+		}
 		if !strings.HasPrefix(f, "flow.") && !strings.HasPrefix(f, "msg.") {
 			r.decodes = true
 		}

@@ -12,6 +12,7 @@ func TestRulesAreRefused(t *testing.T) {
 		{"dropp", "did you mean drop?"},
 		{"drop when bth.opcod == 3", "unknown field"},
 		{"drop when msg.latency > 1ms", "known only at the end"},
+		{"drop when nvme.cmd.opc == 2", "known of a conversation, not of a packet"},
 		{"drop when", "there should be a filter"},
 		{"drop nth=0", "numbers from 1 on"},
 		{"drop nth=8-5", "numbers from 1 on"},
