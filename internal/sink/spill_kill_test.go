@@ -15,16 +15,20 @@ import (
 
 const spillEnv = "ROCESCOPE_TEST_SPILL"
 
-// TestSpillWriter is the process that TestSpillKilled kills: it puts blocks without end, says of each when it is put, and takes
-// the oldest out when there are several.
-func TestSpillWriter(t *testing.T) {
-	path := os.Getenv(spillEnv)
-	if path == "" {
-		t.Skip("runs for TestSpillKilled only")
+// TestMain makes this program the process that TestSpillKilled kills, where it is told so.
+func TestMain(m *testing.M) {
+	if path := os.Getenv(spillEnv); path != "" {
+		fmt.Fprintln(os.Stderr, spillForEver(path))
+		os.Exit(1)
 	}
+	m.Run()
+}
+
+// spillForEver puts blocks without end, says of each when it is put, and takes the oldest out when there are several.
+func spillForEver(path string) error {
 	s, err := OpenSpill(path, 1<<30)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	run := Run{Probe: "p", ID: 7}
 	for i := 0; ; i++ {
@@ -33,12 +37,12 @@ func TestSpillWriter(t *testing.T) {
 			messages().add(b, &messageRow{where: where{run: &run, conn: 1}, Message: &flows.Message{Index: uint32(i), Bytes: 10}})
 		}
 		if err := s.Put(&Parcel{Block: b, ID: uint64(i)}); err != nil {
-			t.Fatal(err)
+			return err
 		}
 		fmt.Println("put", i)
 		if i%3 == 2 {
 			if err := s.Drop(); err != nil {
-				t.Fatal(err)
+				return err
 			}
 			fmt.Println("dropped", i/3)
 		}
@@ -54,7 +58,7 @@ func TestSpillKilled(t *testing.T) {
 	}
 	for round := range rounds {
 		path := filepath.Join(t.TempDir(), "a.spill")
-		cmd := exec.Command(os.Args[0], "-test.run=^TestSpillWriter$")
+		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), spillEnv+"="+path)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
