@@ -321,7 +321,7 @@ func feedIn(t *testing.T, to io.Writer, b []byte) {
 // awaitRows waits until a query gives 1.
 func awaitRows(t *testing.T, s *testkit.ClickHouseServer, database, query string) {
 	t.Helper()
-	for range 600 {
+	for range 4000 {
 		if rows := chQuery(t, s, database, query); rows[0] == "1" {
 			return
 		}
