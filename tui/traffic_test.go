@@ -2,6 +2,7 @@ package tui
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 // fakeControls is a generator that notes what it was told.
 type fakeControls struct {
+	mu      sync.Mutex // the screen reads while what it asked for runs
 	state   State
 	suite   bool
 	capture string // of the failed case
@@ -19,6 +21,8 @@ type fakeControls struct {
 }
 
 func (f *fakeControls) Status() Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.suite {
 		return f.suiteStatus()
 	}
@@ -52,18 +56,27 @@ func (f *fakeControls) suiteStatus() Status {
 	}
 }
 
-func (f *fakeControls) tell(what string) error { f.told = append(f.told, what); return nil }
-func (f *fakeControls) Start() error           { f.state = Running; return f.tell("start") }
-func (f *fakeControls) Stop() error            { f.state = Stopped; return f.tell("stop") }
-func (f *fakeControls) Pause() error           { f.state = Paused; return f.tell("pause") }
-func (f *fakeControls) Resume() error          { f.state = Running; return f.tell("resume") }
+// becomes notes what was told, and the state that comes of it.
+func (f *fakeControls) becomes(state State, told string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state, f.told = state, append(f.told, told)
+	return nil
+}
+
+func (f *fakeControls) Start() error  { return f.becomes(Running, "start") }
+func (f *fakeControls) Stop() error   { return f.becomes(Stopped, "stop") }
+func (f *fakeControls) Pause() error  { return f.becomes(Paused, "pause") }
+func (f *fakeControls) Resume() error { return f.becomes(Running, "resume") }
 
 func (f *fakeControls) SetRate(rate string) error {
 	if rate == "fast" {
 		return errors.New("\"fast\" is no rate; rates look like 10Gbps")
 	}
-	f.rate = rate
-	return f.tell("rate")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rate, f.told = rate, append(f.told, "rate")
+	return nil
 }
 
 func TestTrafficIsSteered(t *testing.T) {
@@ -92,7 +105,9 @@ func TestCasesAreFollowedAndOpened(t *testing.T) {
 	u.seesNot("achieved", "change the rate")
 	u.press("enter").sees("its packets are there when it has ended")
 	u.press("g").sees("good WRITEs", "required").seesNot("us ──▶ device")
+	ctl.mu.Lock()
 	ctl.capture = sampleFile(t, samples.Default)
+	ctl.mu.Unlock()
 	u.press("G", "enter").sees("PSN-04 ▸", "Ladder of #1", "NAK PSN sequence error", "7 Traffic")
 	u.press("/", "flow.nak", "enter").sees("/  flow.nak")
 	u.press("7").sees("Cases (2 of 141)")

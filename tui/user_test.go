@@ -36,15 +36,29 @@ type seated struct {
 	once *sync.Once
 }
 
+// visit is a function that is sent to the program, which closes done when all that it asked for is taken up.
+type visit struct {
+	run  func()
+	done chan struct{}
+}
+
 func (m seated) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	switch f := msg.(type) {
-	case func():
-		f()
-		msg = endedMsg{} // whatever it asked for is taken up
-	case tickMsg:
+	select {
+	case <-m.left:
+		return m, nil // the screen is the test's: see do
+	default:
+	}
+	v, visited := msg.(visit)
+	if visited {
+		v.run()
+		msg = endedMsg{}
+	} else if _, tick := msg.(tickMsg); tick {
 		return m, nil
 	}
 	_, cmd := m.app.Update(msg)
+	if visited {
+		close(v.done)
+	}
 	if m.screen.quit {
 		m.once.Do(func() { close(m.left) })
 	}
@@ -83,11 +97,15 @@ func seat(t *testing.T, o Options, ses *Session, w, h int) *user {
 // do runs a function between two events of the program, and waits for it; behind the last one it simply runs it.
 func (u *user) do(f func()) {
 	done := make(chan struct{})
-	u.tm.Send(func() { f(); close(done) })
+	u.tm.Send(visit{f, done})
 	select {
 	case <-done:
 	case <-u.left:
-		f()
+		select {
+		case <-done:
+		default:
+			f()
+		}
 	}
 }
 
