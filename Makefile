@@ -5,6 +5,7 @@ PREFIX    ?= /usr/local
 FUZZTIME  ?= 10m
 BENCH     ?= .
 COUNT     ?= 6
+CHECKS    ?= 10000
 VERSION   ?=
 
 GOFUMPT     = mvdan.cc/gofumpt@v0.12.0
@@ -18,7 +19,7 @@ export CGO_ENABLED = 0
 LDFLAGS = -s -w $(if $(VERSION),-X github.com/rocescope/rocescope/internal/version.version=$(VERSION))
 
 .DEFAULT_GOAL := build
-.PHONY: lab lab-test lab-wire conformance help build demo test race fuzz faults bench bench-wire bench-rnic bench-tui bench-scale microbench profile lint golangci docs install dist clean
+.PHONY: lab lab-test lab-wire conformance help build demo test race fuzz properties faults bench bench-wire bench-rnic bench-tui bench-scale microbench profile lint golangci docs install dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +38,9 @@ race: ## the tests under the race detector (this one needs a C compiler)
 
 fuzz: ## run every fuzz target for FUZZTIME each (ONLY=Name for some)
 	$(GO) run ./internal/testkit/cmd/fuzzrun -time $(FUZZTIME) -only '$(ONLY)' ./...
+
+properties: ## search with the property tests, CHECKS cases each, from fresh seeds
+	$(GO) test -timeout 60m -count 1 $$(grep -rl '"pgregory.net/rapid"' --include=*_test.go . | xargs -n 1 dirname | sort -u) -rapid.checks $(CHECKS)
 
 faults: ## kill captures, exports and spills at a hundred moments each (root for captures; minutes)
 	ROCESCOPE_FAULT_ROUNDS=100 $(GO) test -timeout 60m -count 1 -run 'Killed$$' ./cmd/rocescope ./internal/sink

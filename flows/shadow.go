@@ -456,6 +456,10 @@ func (s *shadow) write(t *Tracker, c *conn, d Direction, addr dissect.Addr, p *d
 	f := &t.open[i]
 	g := s.region(addr, f.RKey, true)
 	w := shadowWriter{c.id, d, p.PSN}
+	if h.carriedOut(p.PSN) {
+		g.forgetRange(f.VA, endOf(f.VA, f.Bytes))
+		return
+	}
 	if begins {
 		s.begin(g, shadowWrite{shadowWriter: w, from: f.VA, to: endOf(f.VA, f.Bytes)})
 	}
@@ -466,6 +470,11 @@ func (s *shadow) write(t *Tracker, c *conn, d Direction, addr dissect.Addr, p *d
 	}
 	s.store(g, w, f.VA+uint64(skip*mtu), p.Payload(frame), p.Number, m.Bits&MarkReordered == 0)
 }
+
+// carriedOut reports whether a request that the capture shows for the first
+// time was carried out before: it is sent again behind its acknowledgement, and
+// others have been at its place since.
+func (h *half) carriedOut(psn dissect.PSN) bool { return h.flags&halfAckSeen != 0 && psn.Before(h.acked) }
 
 // begin notes a WRITE under way: what was at its place is no longer known.
 func (s *shadow) begin(g *shadowRegion, w shadowWrite) {
@@ -540,6 +549,9 @@ func (s *shadow) atomic(t *Tracker, c *conn, d Direction, addr dissect.Addr, p *
 	}
 	switch {
 	case at < len(a.open) && a.open[at] == w:
+		return
+	case c.half[d].carriedOut(p.PSN):
+		g.forgetRange(p.VA, endOf(p.VA, 8))
 		return
 	case len(a.open) == 0:
 		a.expect = false

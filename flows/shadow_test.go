@@ -153,6 +153,34 @@ func TestShadow(t *testing.T) {
 				x.B.AtomicAck(m, v)
 			}
 		}},
+		{name: "atomics sent again behind their answers, the first of which the capture missed", least: 8, write: func(x *testkit.Exchange) {
+			var m [2]*testkit.Message
+			for i := range m {
+				m[i] = x.A.FetchAdd(5, at(0x1000, 7))
+			}
+			m[0].Packets[0].Drop()
+			x.B.AtomicAck(m[1], 1005)
+			for i := range m {
+				m[i].ResendFrom(0)
+				x.B.AtomicAck(m[i], 1000+5*uint64(i))
+			}
+			for i := range uint64(2) {
+				n := x.A.FetchAdd(5, at(0x1000, 7))
+				x.B.Complete(n)
+				x.B.AtomicAck(n, 1010+5*i)
+			}
+		}},
+		{name: "a WRITE sent again behind its acknowledgement, the first of which the capture missed", write: func(x *testkit.Exchange) {
+			m := x.A.Write(64, at(0x1000, 7))
+			m.Packets[0].Drop()
+			n := x.A.Write(64, at(0x1000, 7))
+			spoil(n.Packets[0], 5)
+			x.B.Answer(n)
+			m.ResendFrom(0)
+			n.ResendFrom(0)
+			x.B.Answer(n)
+			spoil(x.B.Answer(x.A.Read(64, at(0x1000, 7)))[0], 5)
+		}},
 		{name: "compare and swap that fails leaves the word", least: 8, write: func(x *testkit.Exchange) {
 			for range 2 {
 				m := x.A.CompareSwap(1, 2, at(0x1000, 7))
