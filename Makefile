@@ -40,7 +40,7 @@ fuzz: ## run every fuzz target for FUZZTIME each (ONLY=Name for some)
 	$(GO) run ./internal/testkit/cmd/fuzzrun -time $(FUZZTIME) -only '$(ONLY)' ./...
 
 properties: ## search with the property tests, CHECKS cases each, from fresh seeds
-	$(GO) test -timeout 60m -count 1 $$(grep -rl '"pgregory.net/rapid"' --include=*_test.go . | xargs -n 1 dirname | sort -u) -rapid.checks $(CHECKS)
+	$(GO) test -timeout 60m -count 1 $$(grep -rl '"pgregory.net/rapid"' --include=*_test.go . | xargs -n 1 dirname | sort -u) -rapid.checks $(CHECKS) -rapid.seed $$(date +%s)
 
 faults: ## kill captures, exports and spills at a hundred moments each (root for captures; minutes)
 	ROCESCOPE_FAULT_ROUNDS=100 $(GO) test -timeout 60m -count 1 -run 'Killed$$' ./cmd/rocescope ./internal/sink
