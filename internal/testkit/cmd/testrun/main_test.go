@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +48,49 @@ func TestSummary(t *testing.T) {
 	}
 	if refused := s.print(&told, false, time.Second); refused != 0 {
 		t.Errorf("%d skips refused on somebody's own machine", refused)
+	}
+}
+
+// TestAgain: tests that fail are run again by themselves, but only where that
+// can be an answer.
+func TestAgain(t *testing.T) {
+	const bad = `
+{"Action":"pass","Package":"github.com/rocescope/rocescope/dissect","Test":"TestGood"}
+{"Action":"fail","Package":"github.com/rocescope/rocescope/dissect","Test":"TestBad/one"}
+{"Action":"fail","Package":"github.com/rocescope/rocescope/dissect","Test":"TestBad"}
+{"Action":"fail","Package":"github.com/rocescope/rocescope/dissect"}
+`
+	const race = `{"Action":"output","Package":"github.com/rocescope/rocescope/dissect","Test":"TestBad","Output":"WARNING: DATA RACE\n"}
+`
+	const dead = `{"Action":"output","Package":"github.com/rocescope/rocescope/dissect","Test":"TestLong","Output":"panic: no\n"}
+`
+	for _, test := range []struct {
+		name, events string
+		second       error
+		runs         int
+		good         bool
+	}{
+		{"passes alone", bad, nil, 1, true},
+		{"fails again", bad, errors.New("exit status 1"), 1, false},
+		{"a data race", race + bad, nil, 0, false},
+		{"the process died", dead + bad, nil, 0, false},
+		{"does not build", events, nil, 0, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, runs := read(strings.NewReader(test.events), &bytes.Buffer{}), 0
+			good := s.again([]string{"-race", "./..."}, func(args ...string) error {
+				runs++
+				if want := []string{"-race", "-count=1", "-run=^TestBad$", "github.com/rocescope/rocescope/dissect"}; !slices.Equal(args, want) {
+					t.Errorf("go test %q", args)
+				}
+				return test.second
+			})
+			var told bytes.Buffer
+			s.print(&told, true, time.Second)
+			if good != test.good || runs != test.runs || good != (s.failed == 0) || good != strings.Contains(told.String(), "UNSTEADY: dissect.TestBad ") {
+				t.Errorf("%v after %d runs:\n%s", good, runs, told.String())
+			}
+		})
 	}
 }
 
