@@ -35,8 +35,8 @@ func schemaRows() []schemaRow {
 		{"shadow", "rocescope.shadow/1", "analyze --shadow-json", false, shadowDocument{}},
 		{"diff", diff.Schema, "diff --json", false, diff.Document{}},
 		{"events", events.Schema, "analyze --events", true, eventSchema()},
-		{"show", "", "show -T json", false, []showPacket{}},
-		{"show-lines", "", "show -T jsonl", true, anyObject("A packet: its fields by their full names; docs/fields.md lists them.")},
+		{"show", "", "show -T json", false, showSchema()},
+		{"show-lines", "", "show -T jsonl", true, showLineSchema()},
 		{"test", suite.Schema, "test --json", false, suite.Result{}},
 		{"inject", "rocescope.inject/1", "inject --json", false, injectDocument{}},
 		{"wire", "rocescope.wire/1", "wire --json", false, wireDocument{}},
@@ -61,15 +61,6 @@ func schemaRows() []schemaRow {
 	return rows
 }
 
-// showPacket is a packet of `show -T json`, as tshark has it.
-type showPacket struct {
-	Source struct {
-		Layers map[string]any `json:"layers"`
-	} `json:"_source"`
-	Flow     map[string]any `json:"flow,omitempty"`     // what tracking says of it
-	Problems []any          `json:"problems,omitempty"` // how it contradicts itself
-}
-
 // of makes a row's schema.
 func (r *schemaRow) of() *schema.Schema {
 	title, about := "rocescope "+r.print, "What \"rocescope "+r.print+"\" prints."
@@ -86,11 +77,6 @@ func (r *schemaRow) of() *schema.Schema {
 		s.Fix("schema", r.id)
 	}
 	return s
-}
-
-// anyObject is an object whose members a table elsewhere lists.
-func anyObject(about string) *schema.Schema {
-	return &schema.Schema{Type: schema.Types{"object"}, Comment: about}
 }
 
 // eventSchema is the schema of a line of an event log: each type has its members, those of packets where there is one.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rocescope/rocescope/captures/samples"
 	"github.com/rocescope/rocescope/internal/schema"
 )
 
@@ -174,6 +175,20 @@ func TestSchemas(t *testing.T) {
 	} {
 		if err := checkJSON(args, runOK(t, args...)); err != nil {
 			t.Error(err)
+		}
+	}
+	for _, sample := range samples.List() {
+		file := sampleFile(t, sample.Name)
+		for _, args := range [][]string{{"-T", "json"}, {"-T", "jsonl"}, {"-T", "json", "-e", "ip.src", "-e", "infiniband.bth.psn"}, {"-T", "jsonl", "-e", "ip.src", "-e", "flow.round"}} {
+			args = append([]string{"show", file}, args...)
+			if err := checkJSON(args, runOK(t, args...)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for _, bad := range []string{`{"frame.number":"one"}`, `{"frame.nmbr":1}`, `[{"_source":{"layers":{"frame":{"frame.number":1}}}}]`} {
+		if checkJSON([]string{"show"}, []byte(bad)) == nil {
+			t.Errorf("%s passes", bad)
 		}
 	}
 	for _, bad := range []string{`{"schema":"rocescope.analysis/1"}`, `{"schema":"rocescope.analysis/2"}`, `{"schema":"rocescope.message/1","more":1}`} {
