@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/rocescope/rocescope/captures"
@@ -17,6 +18,7 @@ type messages struct {
 	pages     []*messagePage
 	n         int // in all
 	published atomic.Pointer[saying]
+	looking   sync.RWMutex // held by readers of pages, for as long as they look
 }
 
 type messagePage [512]flows.Message
@@ -34,21 +36,49 @@ const maxMessagePages = 64
 func (s *messages) add(m *flows.Message) {
 	at := s.n % len(messagePage{})
 	if at == 0 {
-		if len(s.pages) == maxMessagePages {
-			s.pages = slices.Clone(s.pages[1:])
-		}
-		s.pages = append(s.pages, new(messagePage))
+		s.pages = append(s.pages, s.page())
 	}
 	s.pages[len(s.pages)-1][at] = *m
 	s.n++
 }
 
-func (s *messages) publish() {
-	if p := s.published.Load(); p != nil && p.n == s.n {
-		return
+// page is a new one, or the oldest once more: new memory costs more than all that is
+// written to it. Who looks at pages keeps them as they are.
+func (s *messages) page() *messagePage {
+	if len(s.pages) < maxMessagePages {
+		return new(messagePage)
 	}
+	oldest := s.pages[0]
+	s.pages = slices.Clone(s.pages[1:])
+	s.show() // from now on nobody finds it
+	if !s.looking.TryLock() {
+		return new(messagePage)
+	}
+	s.looking.Unlock()
+	return oldest
+}
+
+// publish shows readers what was added so far.
+func (s *messages) publish() {
+	if p := s.published.Load(); p == nil || p.n != s.n {
+		s.show()
+	}
+}
+
+func (s *messages) show() {
 	pages := (s.n + len(messagePage{}) - 1) / len(messagePage{})
 	s.published.Store(&saying{s.pages, (pages - len(s.pages)) * len(messagePage{}), s.n})
+}
+
+// each calls f with all that are remembered, and says whether there were others before.
+func (s *messages) each(f func(*flows.Message)) (more bool) {
+	s.looking.RLock()
+	defer s.looking.RUnlock()
+	now := s.published.Load()
+	for i := range now.n - now.gone {
+		f(&now.pages[i/len(messagePage{})][i%len(messagePage{})])
+	}
+	return now.gone > 0
 }
 
 // Messages are those of a connection, by their first frame, at most so many.
@@ -85,11 +115,7 @@ func (x *Index) MessagesOf(ctx context.Context, conn uint32, most int) (Messages
 	if now.gone > 0 && x.o.Again && x.finished() {
 		err = x.again(ctx, engine.Options{}, take)
 	} else {
-		got.Partial = now.gone > 0
-		for i := now.gone; i < now.n; i++ {
-			at := i - now.gone
-			take(&now.pages[at/len(messagePage{})][at%len(messagePage{})])
-		}
+		got.Partial = x.said.each(take)
 	}
 	slices.SortStableFunc(got.List, func(a, b flows.Message) int { return cmp.Compare(a.FirstFrame, b.FirstFrame) })
 	return got, err

@@ -33,8 +33,9 @@ type extent struct {
 }
 
 const (
-	pageLen  = 1024
-	chunkLen = 64 << 10
+	pageLen    = 64
+	firstChunk = 4 << 10 // each is twice as long as the one before, for a segment of a ring has few packets
+	chunkLen   = 64 << 10
 )
 
 var noExtent extent
@@ -54,9 +55,10 @@ func (t *table) append(e *Entry) {
 	}
 	if cap(t.chunk)-len(t.chunk) < maxEntry {
 		block := t.chunk[t.at:]
-		t.chunk = append(make([]byte, 0, chunkLen), block...)
+		size := min(max(firstChunk, 2*cap(t.chunk)), chunkLen)
+		t.chunk = append(make([]byte, 0, size), block...)
 		t.at = 0
-		t.bytes += chunkLen
+		t.bytes += int64(size)
 	}
 	gap := t.state.gap
 	t.chunk = appendEntry(t.chunk, &t.state, &t.slots, e)
