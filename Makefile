@@ -66,8 +66,8 @@ lab: ## build the soft-RoCE laboratory's guest from Debian packages, into the us
 lab-test: build ## run the interoperability table in it, and write docs/interop.md (root, minutes; ONLY=regexp for some rows)
 	$(GO) run ./lab/cmd/lab test $(if $(ONLY),-only '$(ONLY)',-out docs/interop.md)
 
-conformance: ## run the conformance suite against Linux in it, and write docs/conformance-linux.md (root, minutes; TIER=full, CASES=IDs for some)
-	$(GO) run ./lab/cmd/lab conformance $(if $(TIER),-tier $(TIER)) $(if $(CASES),-case '$(CASES)',$(if $(TIER),,-out docs/conformance-linux.md))
+conformance: ## run the conformance suite against Linux in it, and write docs/conformance-linux.md (root, minutes; TIER=quick or soak, CASES=IDs for some)
+	$(GO) run ./lab/cmd/lab conformance -tier $(or $(TIER),full) $(if $(CASES),-case '$(CASES)',-out docs/conformance-linux.md)
 
 lab-wire: build ## run rocescope wire between two guests, and write docs/wire-linux.md (root, minutes; ONLY=regexp for some rows)
 	$(GO) run ./lab/cmd/lab wire $(if $(ONLY),-only '$(ONLY)',-out docs/wire-linux.md)

@@ -19,8 +19,9 @@ const (
 
 // Seat is where a guest sits.
 type Seat struct {
-	N    int  // 0 or 1: in the names of its interfaces and in its addresses
-	Bare bool // the host's end has no addresses: it is for forwarding
+	N      int  // 0 or 1: in the names of its interfaces and in its addresses
+	Bare   bool // the host's end has no addresses: it is for forwarding
+	Memory int  // of the guest, in MiB; 0 = 512
 }
 
 // Interface is the host's end of the seat's cable.

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -43,7 +44,7 @@ const (
 // PeerMAC is the hardware address of the guest at the first seat.
 var PeerMAC = [6]byte{0x02, 0x00, 0x0a, 0x4d, 0x00, 0x02}
 
-// memory of the guest, in MiB: its file system, and queues and buffers of any program in the table.
+// memory of a guest that nothing else is said of, in MiB: its file system, and queues and buffers of any program in the table.
 const memory = 512
 
 // Guest is a running virtual machine.
@@ -87,7 +88,7 @@ func (g *Guest) boot(image *Image, seat Seat) error {
 	}
 	defer listener.Close()
 	g.qemu = exec.Command("qemu-system-x86_64",
-		"-machine", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", fmt.Sprint(memory),
+		"-machine", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", fmt.Sprint(cmp.Or(seat.Memory, memory)),
 		"-nodefaults", "-display", "none", "-no-reboot", "-serial", "file:"+g.console(),
 		"-kernel", image.kernelFile(), "-initrd", image.initrdFile(), "-append", kernelLine(seat.Side()),
 		"-netdev", "tap,id=n,ifname="+seat.Tap()+",script=no,downscript=no",

@@ -62,7 +62,7 @@ var directions = []struct {
 	{"lab/play", []string{"inject/*", "dissect"}},
 	{"lab/interop", []string{"lab", "lab/play", "inject/*", "dissect", "flows", "captures", "internal/engine"}},
 	{"lab/conformance", []string{"lab", "inject/*", "dissect", "captures/samples"}},
-	{"lab/inline", []string{"lab", "flows", "dissect", "captures", "internal/engine"}},
+	{"lab/inline", []string{"lab", "flows", "dissect", "captures", "internal/diff", "internal/engine"}},
 	{"lab/cmd/lab", []string{"lab", "lab/interop", "lab/conformance", "lab/inline", "lab/upper", "inject/suite"}},
 	{"lab/upper", []string{"lab"}},
 

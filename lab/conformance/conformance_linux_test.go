@@ -64,19 +64,31 @@ func TestCompare(t *testing.T) {
 
 // TestPage: the page counts by role, explains what the list explains, and says of the rest that nobody did.
 func TestPage(t *testing.T) {
-	text := Page("6.1.0", &suite.Result{Tier: "quick", Cases: []suite.CaseResult{
+	r := &suite.Result{Tier: "quick", Cases: []suite.CaseResult{
 		{ID: "BTH-01", Role: "responder", Status: suite.Passed},
 		{ID: "LEN-06", Role: "responder", Status: suite.Failed, Seen: "NAK-OP: x|y"},
 		{ID: "LEN-07", Role: "responder", Status: suite.Failed, Seen: "DROP: nothing"},
 		{ID: "ACK-06", Role: "requester", Status: suite.Disputed, Seen: "1: SUCCESS", Why: "nobody knows"},
 		{ID: "D34", Role: "requester", Status: suite.Skipped, Why: "no ping"},
+	}}
+	Add(r, &suite.Result{Tier: "soak", Cases: []suite.CaseResult{
+		{ID: "LEN-HUGE", Role: "responder", Status: suite.Failed, Seen: "1: none"},
+		{ID: "BTH-01", Role: "responder", Status: suite.Broken},
 	}})
+	text, err := Page("6.1.0", r, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, want := range []string{
-		"| responder | 3 | 1 | 2 | 0 | 0 |", "| requester | 2 | 0 | 0 | 1 | 1 |", `failed: NAK-OP: x\|y | copy\_data says`, "| D34 | no ping |",
+		"tier soak, against Linux 6.1.0", "They are of 2 runs", "| responder | 4 | 1 | 3 | 0 | 0 |", "| requester | 2 | 0 | 0 | 1 | 1 |", `failed: NAK-OP: x\|y | copy\_data says`, "| D34 | no ping |",
 		"failed: DROP: nothing | **not yet explained** |  |", "(it does not count: nobody knows)",
+		"## Not run", "| LIFE-04 | soak | 2^24 packets on one QP",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q:\n%s", want, text)
 		}
+	}
+	if _, left, _ := strings.Cut(text, "## Not run"); strings.Contains(left, "| LEN-06 |") || strings.Contains(left, "| LEN-HUGE |") {
+		t.Errorf("cases that were run are among those that were not:\n%s", left)
 	}
 }

@@ -40,6 +40,10 @@ var Deviations = []Deviation{
 		Why: "as RETH-10: the length is held against the memory region only",
 	},
 	{
+		Case: "LEN-HUGE", Status: suite.Failed, Seen: "1: none", Where: resp + "read_reply, prepare_ack_packet",
+		Why: "the WRITE of 2^31 bytes is executed; of a READ of as many min_t(int, resid, mtu) is -2^31, no packet of that length can be had (alloc_skb), and an RNR NAK says so: the READ is sent again and again (an RNR retry count of 7 is endless)",
+	},
+	{
 		Case: "LEN-06", Status: suite.Failed, Seen: "NAK-OP: .*", Where: "rxe_mr.c: copy_data; " + resp + "send_data_in",
 		Why: "copy_data says EINVAL of a message that is longer than its receive; send_data_in takes anything but ENOSPC for a malformed WQE (NAK 3), and not for a length error (NAK 1)",
 	},

@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,9 +29,34 @@ func Compare(r *suite.Result) error {
 	return errors.Join(all...)
 }
 
-// Page is docs/conformance-linux.md, from a run.
-func Page(kernel string, r *suite.Result) string {
+// Add takes in the cases of an earlier run that this one did not have.
+func Add(r, earlier *suite.Result) {
+	for i := range earlier.Cases {
+		if c := &earlier.Cases[i]; !ran(r, c.ID) {
+			r.Cases = append(r.Cases, *c)
+		}
+	}
+	r.Took += earlier.Took
+	if slices.Index(suite.Tiers, earlier.Tier) > slices.Index(suite.Tiers, r.Tier) {
+		r.Tier = earlier.Tier
+	}
+}
+
+func ran(r *suite.Result, id string) bool {
+	return slices.ContainsFunc(r.Cases, func(c suite.CaseResult) bool { return c.ID == id })
+}
+
+// Page is docs/conformance-linux.md, from so many runs.
+func Page(kernel string, r *suite.Result, runs int) (string, error) {
+	all, err := suite.Conformance()
+	if err != nil {
+		return "", err
+	}
 	var b strings.Builder
+	few := "It is one run."
+	if runs > 1 {
+		few = fmt.Sprintf("They are of %d runs, of the longest tier apart from the others.", runs)
+	}
 	count := map[string]map[suite.Status]int{"responder": {}, "requester": {}}
 	for i := range r.Cases {
 		count[r.Cases[i].Role][r.Cases[i].Status]++
@@ -41,13 +67,13 @@ func Page(kernel string, r *suite.Result) string {
 
 The built-in suite ([conformance.md](conformance.md)), tier %s, against Linux %s (rdma_rxe) in the [laboratory](lab.md), in a virtual
 machine without KVM: %d cases in %.0f s. The device was told what to do by the hook for verbs (inject/suite/examples/verbs_hook.py).
-It is one run. The guest was alive behind every case that does not say otherwise, and its device at the end. Why it does otherwise was read in the
+%s The guest was alive behind every case that does not say otherwise, and its device at the end. Why it does otherwise was read in the
 source of just that kernel (Debian's linux-source-6.1): file and function are of drivers/infiniband/sw/rxe. Another outcome of these
 cases, or one of another case, fails the run.
 
 | Linux as | cases | as required | otherwise | left open, and otherwise | skipped |
 |---|---:|---:|---:|---:|---:|
-`, r.Tier, kernel, len(r.Cases), time.Duration(r.Took).Seconds())
+`, r.Tier, kernel, len(r.Cases), time.Duration(r.Took).Seconds(), few)
 	for _, role := range []string{"responder", "requester"} {
 		n, total := count[role], 0
 		for _, k := range n {
@@ -81,7 +107,13 @@ cases, or one of another case, fails the run.
 			row(&b, c.ID, c.Why)
 		}
 	}
-	return b.String()
+	b.WriteString("\n## Not run\n\n| case | tier | what |\n|---|---|---|\n")
+	for i := range all.Cases {
+		if c := &all.Cases[i]; !ran(r, c.ID) {
+			row(&b, c.ID, c.Tier, c.Title)
+		}
+	}
+	return b.String(), nil
 }
 
 func row(b *strings.Builder, cells ...string) {

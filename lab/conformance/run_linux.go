@@ -24,12 +24,19 @@ const (
 	hookPort = 7777
 	// answerTime is how long an answer of Linux's may take, in a virtual machine without KVM.
 	answerTime = 2 * time.Second
+	// soakMemory, in MiB, has room for a region of 2^31 bytes, which Linux pins.
+	soakMemory = 4096
 )
 
 // Run boots the guest, has a hook speak for its device, that for verbs or perftest's, and runs the suite. The guest is to be there
 // behind it.
 func Run(ctx context.Context, image *lab.Image, perftest bool, o suite.Options) (*suite.Result, *lab.Guest, error) {
-	g, err := lab.Boot(image)
+	var seat lab.Seat
+	o.CaseTime = 2 * time.Minute
+	if o.Tier == "soak" {
+		seat.Memory, o.CaseTime = soakMemory, 2*time.Hour
+	}
+	g, err := lab.BootAt(image, seat)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -52,7 +59,6 @@ func Run(ctx context.Context, image *lab.Image, perftest bool, o suite.Options) 
 		Device: hook, Patience: answerTime,
 	}
 	o.Command = "lab conformance"
-	o.CaseTime = 2 * time.Minute
 	res, err := suite.Execute(ctx, target, all, o)
 	if err != nil {
 		return res, g, err

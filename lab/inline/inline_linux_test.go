@@ -147,7 +147,7 @@ func TestTable(t *testing.T) {
 		}
 		names = append(names, r.Name)
 		if r.Rule == "" {
-			if (r.Effect != Effect{}) || len(r.ClientSees)+len(r.ServerSees) > 0 {
+			if (r.Effect != Effect{}) || len(r.Differs)+len(r.ClientSees)+len(r.ServerSees) > 0 {
 				t.Errorf("%s has no rule, and an effect", r.Name)
 			}
 			continue
@@ -160,6 +160,8 @@ func TestTable(t *testing.T) {
 		for _, kind := range []string{"a WRITE middle", "an ACK", "a READ response", "a CM message"} {
 			if !slices.Contains(names, action+" "+kind) {
 				t.Errorf("the table has no %s %s", action, kind)
+			} else if r := &Table[slices.Index(names, action+" "+kind)]; len(r.Differs) == 0 && r.Delay == 0 {
+				t.Errorf("nothing shows in the two captures of %s", r.Name)
 			}
 		}
 	}
@@ -167,13 +169,13 @@ func TestTable(t *testing.T) {
 
 func TestPage(t *testing.T) {
 	text := Page("6.1.0", []Result{
-		{Row: Row{Name: "one", Rule: "drop nth=1"}, Ran: true, Packets: 7, Effect: Effect{Lost: 1}, Took: 1500 * time.Microsecond, Saw: [2]map[string]int64{{"lost behind": 1}, {}}, Moved: [2]map[string]int64{{}, {"out_of_seq_request": 1}}},
+		{Row: Row{Name: "one", Rule: "drop nth=1"}, Ran: true, Packets: 7, Effect: Effect{Lost: 1}, Took: 1500 * time.Microsecond, Differed: moves{"lost " + theACK: 1}, Saw: [2]map[string]int64{{"lost behind": 1}, {}}, Moved: [2]map[string]int64{{}, {"out_of_seq_request": 1}}},
 		{Row: Row{Name: "two"}, Ran: true, Failed: "it failed\nat length"},
 		{Row: Row{Name: "three"}},
 	})
 	for _, want := range []string{
-		"| one | `drop nth=1` | 7 | 1 | 0 | 0 | 1.5 ms | lost behind +1 |  |  | out\\_of\\_seq\\_request +1 | passed |",
-		"**failed**: it failed |", "| three |  | | | | | | | | | | not run |",
+		"| one | `drop nth=1` | 7 | 1 | 0 | 0 | 1.5 ms | 1 lost RC\\_ACKNOWLEDGE from the server | lost behind +1 |  |  | out\\_of\\_seq\\_request +1 | passed |",
+		"**failed**: it failed |", "| three |  | | | | | | | | | | | not run |",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q:\n%s", want, text)

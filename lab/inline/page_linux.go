@@ -18,10 +18,11 @@ Two guests of the [laboratory](lab.md), Linux %s (soft-RoCE), run unmodified per
 Captures at both guests' taps are compared byte by byte. "Gone" are packets that did not come out as they went in, "new" those that came out
 and had not gone in like that, "late" those that others overtook. Without a rule all three are 0. A rule struck exactly one packet; where
 it changed one, the packet that is new is the one that is gone but for that bit, or for its ECN bits and the sum of its IP header; where it
-delayed one, that one took as long. "flows sees" is what rocescope's tracker counts in the capture at each end, and it counts nothing else.
+delayed one, that one took as long. "diff finds" is what rocescope diff makes of both captures: which packets did not come through as they were sent,
+and which way they went; it finds nothing else, and of a packet that was delayed the time by its own estimate of the clocks. "flows sees" is what rocescope's tracker counts in the capture at each end, and it counts nothing else.
 
-| what | rule | packets | gone | new | late | slowest | flows sees at the client | flows sees at the server | the client counted | the server counted | result |
-|---|---|---:|---:|---:|---:|---:|---|---|---|---|---|
+| what | rule | packets | gone | new | late | slowest | diff finds | flows sees at the client | flows sees at the server | the client counted | the server counted | result |
+|---|---|---:|---:|---:|---:|---:|---|---|---|---|---|---|
 `, kernel)
 	for i := range results {
 		r := &results[i]
@@ -30,7 +31,7 @@ delayed one, that one took as long. "flows sees" is what rocescope's tracker cou
 			rule = "`" + r.Rule + "`"
 		}
 		if !r.Ran {
-			fmt.Fprintf(&b, "| %s | %s | | | | | | | | | | not run |\n", r.Name, rule)
+			fmt.Fprintf(&b, "| %s | %s | | | | | | | | | | | not run |\n", r.Name, rule)
 			continue
 		}
 		outcome := "passed"
@@ -38,8 +39,8 @@ delayed one, that one took as long. "flows sees" is what rocescope's tracker cou
 			first, _, _ := strings.Cut(r.Failed, "\n")
 			outcome = "**failed**: " + first
 		}
-		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %d | %.1f ms | %s | %s | %s | %s | %s |\n", r.Name, rule, r.Packets, r.Lost, r.Made, r.Late,
-			r.Took.Seconds()*1e3, moved(r.Saw[0]), moved(r.Saw[1]), moved(r.Moved[0]), moved(r.Moved[1]), outcome)
+		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %d | %.1f ms | %s | %s | %s | %s | %s | %s |\n", r.Name, rule, r.Packets, r.Lost, r.Made, r.Late,
+			r.Took.Seconds()*1e3, r.found(), moved(r.Saw[0]), moved(r.Saw[1]), moved(r.Moved[0]), moved(r.Moved[1]), outcome)
 	}
 	return b.String()
 }
@@ -48,6 +49,18 @@ func moved(m map[string]int64) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		all = append(all, fmt.Sprintf("%s +%d", strings.ReplaceAll(name, "_", `\_`), m[name]))
+	}
+	return strings.Join(all, ", ")
+}
+
+// found is what the comparison of both captures tells.
+func (r *Result) found() string {
+	var all []string
+	if r.Slowest > 0 {
+		all = append(all, fmt.Sprintf("%.1f ms from the %s", r.Slowest.Seconds()*1e3, ends[r.Struck]))
+	}
+	for _, what := range slices.Sorted(maps.Keys(r.Differed)) {
+		all = append(all, fmt.Sprintf("%d %s", r.Differed[what], strings.ReplaceAll(what, "_", `\_`)))
 	}
 	return strings.Join(all, ", ")
 }

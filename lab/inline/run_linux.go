@@ -28,15 +28,17 @@ type Pair struct {
 // Result is what came of a row.
 type Result struct {
 	Row
-	Ran     bool
-	Failed  string
-	Seconds float64
-	Packets int
-	Effect                      // on the packets, as found
-	Took    time.Duration       // the longest way of a packet from tap to tap
-	Saw     [2]map[string]int64 // by flows, in the capture of each tap
-	Moved   [2]map[string]int64 // by the counters of each guest
-	Console [2]string
+	Ran      bool
+	Failed   string
+	Seconds  float64
+	Packets  int
+	Effect                       // on the packets, as found
+	Took     time.Duration       // the longest way of a packet from tap to tap
+	Differed map[string]int64    // by the comparison of both captures
+	Slowest  time.Duration       // and by that, where the row has a delay
+	Saw      [2]map[string]int64 // by flows, in the capture of each tap
+	Moved    [2]map[string]int64 // by the counters of each guest
+	Console  [2]string
 }
 
 // Open boots two guests.
@@ -171,7 +173,11 @@ func (p *Pair) run(r *Result, keep string) error {
 			return err
 		}
 	}
-	return errors.Join(r.judgeWire(text), r.judgePackets(taps), r.judgeFlows(taps), r.judgeCounters())
+	d, err := compare([2]string(files[:2]))
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.judgeWire(text), r.judgePackets(taps), r.judgeDiff(d), r.judgeFlows(taps), r.judgeCounters())
 }
 
 // programs runs the server, then the client.
@@ -182,7 +188,7 @@ func (p *Pair) programs(r *Result) error {
 		return err
 	}
 	listens := "ss -Hltn | grep -q 18515"
-	if strings.HasPrefix(r.Server, "rping") {
+	if strings.HasPrefix(r.Server, "rping") || strings.Contains(r.Server, " -R ") {
 		listens = "rdma resource show cm_id | grep -q LISTEN"
 	}
 	if _, err := p.Guests[1].Run(time.Minute, "sh", "-c", "i=0; until "+listens+"; do i=$((i+1)); [ $i -lt 200 ] || exit 1; sleep 0.1; done"); err != nil {

@@ -28,6 +28,7 @@ func conform(image *lab.Image, args []string) error {
 	skip := flags.String("skip", "", "IDs or rows of cases that are left out")
 	captures := flags.String("captures", "", "where a capture of each case goes")
 	result := flags.String("json", "", "the result as JSON (rocescope.test/1)")
+	with := flags.String("with", "", "a result as JSON of an earlier run, whose cases the page has where this run has none")
 	by := flags.String("by", "verbs", "who speaks for the device in the guest: verbs (pyverbs), or perftest (its programs)")
 	verbose := flags.Bool("v", false, "all that is known of cases that deviate")
 	out := flags.String("out", "", "the page to write")
@@ -68,11 +69,33 @@ func conform(image *lab.Image, args []string) error {
 	}
 	fmt.Println(res.Summary())
 	if *out != "" {
-		if err := os.WriteFile(*out, []byte(conformance.Page(g.Kernel, res)), 0o644); err != nil {
+		if err := page(*out, *with, g.Kernel, res); err != nil {
 			return err
 		}
 	}
 	return conformance.Compare(res)
+}
+
+// page writes the page, with what an earlier run has besides.
+func page(file, with, kernel string, res *suite.Result) error {
+	runs := 1
+	if with != "" {
+		text, err := os.ReadFile(with)
+		if err != nil {
+			return err
+		}
+		var earlier suite.Result
+		if err := json.Unmarshal(text, &earlier); err != nil {
+			return fmt.Errorf("%s: %w", with, err)
+		}
+		conformance.Add(res, &earlier)
+		runs = 2
+	}
+	text, err := conformance.Page(kernel, res, runs)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(text), 0o644)
 }
 
 // use runs commands with the guest as their target.

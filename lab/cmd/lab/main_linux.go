@@ -2,7 +2,8 @@
 //
 //	lab build
 //	lab run 'ibv_devinfo' 'rdma link'
-//	lab conformance [-tier full] [-only IDs] [-captures folder] [-out docs/conformance-linux.md]
+//	lab conformance [-tier full] [-by perftest] [-only IDs] [-captures folder] [-out docs/conformance-linux.md]
+//	lab conformance -commands [-only regexp] [-out docs/conformance-commands.md]
 //	lab wire [-smoke] [-only regexp] [-keep folder] [-out docs/wire-linux.md]
 //	lab upper [-only regexp] [-keep folder] [-out docs/upper-linux.md]
 //	lab test [-smoke] [-only regexp] [-keep folder] [-out docs/interop.md]
@@ -23,7 +24,7 @@ import (
 
 func main() {
 	if len(os.Args) < 2 || !map[string]bool{"build": true, "run": true, "test": true, "conformance": true, "wire": true, "upper": true}[os.Args[1]] {
-		fmt.Fprintln(os.Stderr, "usage: lab build | lab run COMMAND… | lab conformance [-tier quick] [-only IDs] [-out page] | lab wire [-smoke] [-only regexp] [-out page] | lab upper [-only regexp] [-keep folder] [-out page] | lab test [-smoke] [-only regexp] [-keep folder] [-out page]")
+		fmt.Fprintln(os.Stderr, "usage: lab build | lab run COMMAND… | lab conformance [-tier quick] [-by perftest] [-commands] [-only IDs] [-out page] | lab wire [-smoke] [-only regexp] [-out page] | lab upper [-only regexp] [-keep folder] [-out page] | lab test [-smoke] [-only regexp] [-keep folder] [-out page]")
 		os.Exit(2)
 	}
 	if err := do(os.Args[1], os.Args[2:]); err != nil {
