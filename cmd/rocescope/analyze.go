@@ -113,7 +113,7 @@ one whose reading is interrupted by Ctrl-C.`,
 	f.Var(&o.speed, "link-speed", "of paused links, for how long a pause lasts: 25G, 100G, 400G; 100G if not given")
 	f.Uint8Var(&o.cnpDSCP, "cnp-dscp", 0, "the `DSCP` that CNPs should have: one with another is a finding")
 	f.Var(&o.failOn, "fail-on", "exit code 3 if there is a finding at least as grave: note, warning or error")
-	f.IntVar(&o.workers, "workers", 1, "goroutines that share the work on a file: less time where cores share a cache, more processor time everywhere")
+	f.IntVar(&o.workers, "workers", 1, "cores that share the work on a file: less time to wait, about the same processor time")
 	f.BoolVar(&o.noICRC, "no-icrc", false, "do not check invariant CRCs: faster, but damaged packets pass for good ones")
 	f.Uint64VarP(&o.count, "count", "c", 0, "stop after reading `n` packets")
 	o.decodeAs.add(cmd)

@@ -8,8 +8,9 @@
 // take any part of what was read. Stage 2 is one tracker that sees every packet
 // in the order of the capture, whatever the filter says: filtering before
 // tracking would invent losses. What stage 2 gets does not depend on how many
-// workers stage 1 has, so results do not either. Sharding stage 2 by unordered
-// address pair means a tracker per shard behind the same call.
+// workers stage 1 has, so results do not either. With several workers each
+// carries what it read through both stages, and they take turns at the second:
+// the tracker goes from core to core, not the packets.
 //
 // Frames are borrowed from the source. One worker decodes, tracks and hands out
 // one read's frames before it asks for more; several have a bounded number of

@@ -18,8 +18,8 @@ type Options struct {
 	// Workers is how many goroutines share the work. 1, as well as 0, does
 	// everything on the caller's goroutine, which costs the least processor time;
 	// so do all numbers where the source may block or cannot lend
-	// (captures.Lender). More save time where cores share a cache: each packet
-	// goes from one to another.
+	// (captures.Lender). With more, sinks are called from any of them, one at a
+	// time.
 	Workers int
 	// CheckICRC verifies every packet's ICRC.
 	CheckICRC bool

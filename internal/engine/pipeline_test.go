@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -281,6 +282,31 @@ func TestErrorOfASinkEndsTheRun(t *testing.T) {
 		var se *SourceError
 		if !errors.Is(err, full) || errors.As(err, &se) || calls != 2 {
 			t.Errorf("%d workers: %v after %d calls", workers, err, calls)
+		}
+	}
+}
+
+// TestPanicOfASink: whoever called Run gets it, whichever worker it hits.
+func TestPanicOfASink(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		batches := 0
+		sink := SinkFunc(func(*Batch) error {
+			if batches++; batches == 5 {
+				panic("the fifth")
+			}
+			return nil
+		})
+		func() {
+			defer func() {
+				if v := recover(); !strings.Contains(fmt.Sprint(v), "the fifth") {
+					t.Errorf("%d workers: Run panicked with %v", workers, v)
+				}
+			}()
+			r, err := New(Options{Workers: workers, Sinks: []Sink{sink}}).Run(t.Context(), open(t, long(t)...))
+			t.Errorf("%d workers: Run returned %+v, %v", workers, r, err)
+		}()
+		if batches != 5 {
+			t.Errorf("%d workers: %d batches behind the panic", workers, batches-5)
 		}
 	}
 }
