@@ -278,7 +278,7 @@ func (d *Device) Next() (at int64, ok bool) {
 	if len(d.timers) == 0 {
 		return 0, false
 	}
-	return d.timers[0].timerAt, true
+	return d.timers[0].at, true
 }
 
 // How an idle device waits: first awake, so that an answer is quick, then asleep for longer and longer. Posting work does not wake

@@ -25,19 +25,19 @@ type Attr struct {
 	State, CurState State
 	EnSQDNotify     bool // an event when SQD has drained
 	Access          Access
-	PKeyIndex       int
-	Port            int // 1
-	QKey            uint32
-	AH              AHAttr
-	PathMTU         int // bytes
-	DestQPN         uint32
-	RQPSN, SQPSN    dissect.PSN
 	Timeout         uint8 // of acknowledgements: 4.096 µs × 2^n; 0 = never
 	RetryCnt        uint8
 	RNRRetry        uint8 // 7 = for ever
-	MaxRdAtomic     int   // READs and atomics outstanding as requester
-	MaxDestRdAtomic int   // as responder
 	MinRNRTimer     uint8 // the code that is sent
+	QKey            uint32
+	DestQPN         uint32
+	RQPSN, SQPSN    dissect.PSN
+	MaxRdAtomic     int // READs and atomics outstanding as requester
+	MaxDestRdAtomic int // as responder
+	PathMTU         int // bytes
+	PKeyIndex       int
+	Port            int // 1
+	AH              AHAttr
 }
 
 // AttrMask says which attributes a Modify means.

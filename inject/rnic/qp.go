@@ -73,41 +73,41 @@ type QPInit struct {
 	Context        any // the user's
 }
 
-// QP is a queue pair.
+// QP is a queue pair. What every packet needs stands first, and together: with thousands of queue pairs, each cache line of one
+// has to be fetched from memory (see touch).
 type QP struct {
-	dev     *Device
-	pd      *PD
-	qpn     uint32
-	typ     dissect.Transport
-	sigAll  bool
-	state   atomic.Uint32
-	rung    atomic.Bool
-	context any
+	dev        *Device
+	pd         *PD
+	qpn        uint32
+	mtu        uint32
+	state      atomic.Uint32
+	rung       atomic.Bool
+	typ        dissect.Transport
+	sigAll     bool
+	listed     bool
+	destroyed  bool
+	cnpDue     bool
+	pkey       uint16
+	ipid       uint16
+	nextActive *QP
+	timerPos   int
 
-	diverted func(frame []byte, at int64)
-
-	listed, destroyed bool
-	nextActive        *QP
-	timerPos          int
-	timerAt           int64
-
+	sq             sendQueue
 	sendCQ, recvCQ *CQ
 	srq            *SRQ
-	sq             sendQueue
-	rq             recvQueue
+	diverted       func(frame []byte, at int64)
+	req            requester
+	tuning         Policy
+	peer           path
+	rsp            responder
+	attr           Attr
+	rate           rate
 
-	attr    Attr
-	peer    path
-	mtu     uint32
-	pkey    uint16
-	ipid    uint16
-	tuning  Policy
-	req     requester
-	rsp     responder
-	rate    rate
+	// What few packets need.
+	rq      recvQueue
 	cnpAt   int64 // when the last congestion notification left
-	cnpDue  bool
-	cnpPeer path // where to
+	cnpPeer path  // where to
+	context any
 }
 
 // CreateQP makes a queue pair, in state RESET.

@@ -11,15 +11,15 @@ import (
 // sendQueue is the ring of a queue pair's send work requests. Who posts writes at tail; the device reads behind it and moves head.
 type sendQueue struct {
 	mu     sync.Mutex // posters
-	ring   []sendWQE
-	sges   []SGE  // maxSGE for each place of the ring
-	data   []byte // maxInline for each place of the ring
+	tail   atomic.Uint32
+	head   atomic.Uint32
 	mask   uint32
 	depth  uint32
 	maxSGE uint32
 	inline uint32
-	tail   atomic.Uint32
-	head   atomic.Uint32
+	ring   []sendWQE
+	sges   []SGE  // maxSGE for each place of the ring
+	data   []byte // maxInline for each place of the ring
 }
 
 func (s *sendQueue) init(cap *QPCap) {
