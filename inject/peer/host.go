@@ -15,6 +15,7 @@ import (
 	"github.com/rocescope/rocescope/inject/fault"
 	"github.com/rocescope/rocescope/inject/port"
 	"github.com/rocescope/rocescope/inject/rnic"
+	"github.com/rocescope/rocescope/internal/crash"
 )
 
 // Options say what a host is. Open needs Interface; New needs MAC and Addrs.
@@ -284,6 +285,7 @@ func (h *Host) run() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer close(h.done)
+	defer crash.Guard()
 	var idle int64
 	nap := napLeast
 	for !h.quit.Load() {

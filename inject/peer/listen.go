@@ -12,6 +12,7 @@ import (
 
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/inject/connect"
+	"github.com/rocescope/rocescope/internal/crash"
 )
 
 // Call is somebody who wants to connect.
@@ -102,7 +103,10 @@ func (h *Host) Listen(ctx context.Context, o Listening) ([]net.Addr, error) {
 		return nil, err
 	}
 	for _, l := range s.tcp {
-		s.all.Go(func() { s.serve(l) })
+		s.all.Go(func() {
+			defer crash.Guard()
+			s.serve(l)
+		})
 	}
 	context.AfterFunc(ctx, s.close)
 	var where []net.Addr

@@ -14,6 +14,7 @@ import (
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/inject/connect"
 	"github.com/rocescope/rocescope/inject/rnic"
+	"github.com/rocescope/rocescope/internal/crash"
 )
 
 // Talk is a conversation over a queue pair that CM connected, of SENDs (perftest -R, -z): a connect.Stream of which each Read returns
@@ -110,6 +111,7 @@ func (h *Host) Talk(c *Conn, pd *rnic.PD, peer netip.AddrPort) (*Talk, error) {
 		return nil, err
 	}
 	s.all.Go(func() {
+		defer crash.Guard()
 		addr := net.TCPAddrFromAddrPort(peer)
 		server := s.server()
 		if err := server.AnswerOverCM(t, addr); err != nil {
@@ -159,6 +161,7 @@ func (h *Host) speak(ctx context.Context, r Request) (*spoken, error) {
 		return nil, errors.Join(err, h.Do(s.close))
 	}
 	go func() {
+		defer crash.Guard()
 		select {
 		case <-x.gone:
 		case <-h.done:
