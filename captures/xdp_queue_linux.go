@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/internal/crash"
 	"github.com/rocescope/rocescope/internal/xsk"
 )
 
@@ -75,6 +76,7 @@ func (q *xdpQueue) start(s *xdpSource, core int) {
 	q.done = make(chan struct{})
 	go func() {
 		defer close(q.done)
+		defer crash.Guard()
 		pin(core)
 		q.run(s)
 	}()

@@ -10,6 +10,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/rocescope/rocescope/internal/crash"
 	"github.com/rocescope/rocescope/tui/cells"
 	"github.com/rocescope/rocescope/tui/noquery"
 )
@@ -66,8 +67,8 @@ func Run(ctx context.Context, ses *Session, o Options) error {
 	if o.Output == nil {
 		o.Output = os.Stdout
 	}
-	a := &app{screen: s, every: o.Config.frame(), mouse: s.mouse, out: o.Output}
-	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(o.Output), tea.WithAltScreen(), tea.WithoutSignalHandler(), tea.WithFPS(30)}
+	a := &app{screen: s, every: o.Config.frame(), mouse: s.mouse}
+	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithAltScreen(), tea.WithoutSignalHandler(), tea.WithFPS(30)}
 	if o.Input != nil {
 		options = append(options, tea.WithInput(o.Input))
 	}
@@ -75,13 +76,16 @@ func Run(ctx context.Context, ses *Session, o Options) error {
 		options = append(options, tea.WithMouseCellMotion())
 	}
 	defer s.giveUp()
+	defer wholeAgain(&o)()
+	options = append(options, tea.WithOutput(o.Output))
+	a.out = o.Output
 	_, err = tea.NewProgram(a, options...).Run()
 	if o.Keep != nil {
 		o.Keep(s.kept())
 	}
 	switch {
 	case errors.Is(err, tea.ErrProgramPanic):
-		return fmt.Errorf("the screen broke down, which is a mistake in rocescope: %w", err)
+		return fmt.Errorf("the screen broke down: %w", &crash.Error{Value: err})
 	case errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rocescope/rocescope/captures"
+	"github.com/rocescope/rocescope/internal/crash"
 )
 
 // liveFlags are the options of commands that read an interface in place of files.
@@ -61,6 +62,7 @@ func (l *liveFlags) open(ctx context.Context) (captures.Source, error) {
 		over = time.After(l.stop.duration)
 	}
 	go func() {
+		defer crash.Guard()
 		select {
 		case <-ctx.Done():
 		case <-over:

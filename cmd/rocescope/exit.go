@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/rocescope/rocescope/internal/crash"
 )
 
 // ExitCode is what the process leaves behind for scripts. Every command returns an error; this file alone turns
@@ -26,7 +28,7 @@ var exitCodes = []struct {
 	code    ExitCode
 	meaning string
 }{
-	{exitUsage, "wrong usage: an unknown command or option, or a value that makes no sense"},
+	{exitUsage, "wrong usage: an unknown command or option, or a value that makes no sense; also a mistake in rocescope itself, which leaves its trace"},
 	{exitInterrupted, "interrupted; what was there by then is reported"},
 	{exitUnavailable, "a privilege, a device or a kernel feature is missing"},
 	{exitInput, "the input is unreadable or cut off; what could be read is reported"},
@@ -91,6 +93,8 @@ func collectExitCodes(err error, found map[ExitCode]bool) {
 	switch e := err.(type) {
 	case *exitError:
 		found[e.code] = true
+	case *crash.Error:
+		found[exitUsage] = true // as a panic that nobody lives on after
 	case interface{ Unwrap() []error }:
 		for _, branch := range e.Unwrap() {
 			collectExitCodes(branch, found)

@@ -14,6 +14,7 @@ import (
 	"github.com/rocescope/rocescope/inject/port"
 	"github.com/rocescope/rocescope/inject/route"
 	"github.com/rocescope/rocescope/inject/stream"
+	"github.com/rocescope/rocescope/internal/crash"
 	"github.com/rocescope/rocescope/internal/report"
 )
 
@@ -309,6 +310,7 @@ func (i *injection) run(ctx context.Context) error {
 	}
 	done := make(chan ended, 1)
 	go func() {
+		defer crash.Guard()
 		r, err := i.stream.Run(ctx, i.ports)
 		done <- ended{r, err}
 	}()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rocescope/rocescope/captures"
+	"github.com/rocescope/rocescope/internal/crash"
 	"github.com/rocescope/rocescope/internal/engine"
 )
 
@@ -60,6 +61,7 @@ func (in *input) open(ctx context.Context) (captures.Source, error) {
 	}
 	done := make(chan opened, 1)
 	go func() {
+		defer crash.Guard()
 		src, err := captures.OpenFiles(in.paths)
 		done <- opened{src, err}
 	}()

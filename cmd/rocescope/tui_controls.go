@@ -13,6 +13,7 @@ import (
 	"github.com/rocescope/rocescope/inject/load"
 	"github.com/rocescope/rocescope/inject/peer"
 	"github.com/rocescope/rocescope/inject/stream"
+	"github.com/rocescope/rocescope/internal/crash"
 	"github.com/rocescope/rocescope/internal/report"
 	"github.com/rocescope/rocescope/tui"
 )
@@ -95,7 +96,7 @@ func (c *steered) Start() error {
 	ctx, end := context.WithCancel(c.ctx)
 	c.end, c.state, c.since, c.done = end, tui.Running, time.Now(), make(chan struct{})
 	go func() {
-		err := c.begin(ctx)
+		err := crash.Sound(func() error { return c.begin(ctx) }) // the screen lives on, and says it
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.state, c.since = tui.Finished, time.Now()

@@ -15,6 +15,7 @@ import (
 	"github.com/rocescope/rocescope/inject/fault"
 	"github.com/rocescope/rocescope/inject/port"
 	"github.com/rocescope/rocescope/inject/wire"
+	"github.com/rocescope/rocescope/internal/crash"
 	"github.com/rocescope/rocescope/internal/report"
 	"github.com/rocescope/rocescope/internal/version"
 )
@@ -175,7 +176,10 @@ func (c *cable) run(ctx context.Context) error {
 	done := make(chan error, 1)
 	c.began = time.Now()
 	c.at = c.began
-	go func() { done <- c.wire.Run(running) }()
+	go func() {
+		defer crash.Guard()
+		done <- c.wire.Run(running)
+	}()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var over <-chan time.Time

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/internal/crash"
 )
 
 // Via is how two sides got to know each other by socket.
@@ -120,6 +121,7 @@ func (v *conversations) begin(c net.Conn, hold func()) {
 	v.conns[c] = true
 	v.mu.Unlock()
 	v.all.Go(func() {
+		defer crash.Guard()
 		hold()
 		_ = c.Close()
 		v.mu.Lock()

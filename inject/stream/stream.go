@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rocescope/rocescope/inject/port"
+	"github.com/rocescope/rocescope/internal/crash"
 )
 
 // Stream is a configuration that is ready to be sent, once.
@@ -211,6 +212,7 @@ func (s *Stream) Run(ctx context.Context, ports []port.Port) (*Result, error) {
 	for _, w := range s.senders {
 		w.pacer.start = start
 		sending.Go(func() {
+			defer crash.Guard()
 			runtime.LockOSThread() // a thread for each queue
 			defer runtime.UnlockOSThread()
 			if w.run(); w.err != nil {

@@ -9,6 +9,8 @@ import (
 	"io"
 	"os/exec"
 	"time"
+
+	"github.com/rocescope/rocescope/internal/crash"
 )
 
 // Device is a device that does what it is told: the hook. It is asked one thing at a time.
@@ -140,6 +142,7 @@ func StartHook(ctx context.Context, command string, patience time.Duration) (*Ex
 // read takes the program's answers.
 func (h *ExecHook) read(out io.Reader) {
 	defer close(h.lines)
+	defer crash.Guard()
 	s := bufio.NewScanner(out)
 	s.Buffer(make([]byte, 64<<10), hookLine)
 	for s.Scan() {

@@ -13,6 +13,7 @@ import (
 	"github.com/rocescope/rocescope/inject/fault"
 	"github.com/rocescope/rocescope/inject/port"
 	"github.com/rocescope/rocescope/inject/rnic"
+	"github.com/rocescope/rocescope/internal/crash"
 )
 
 // link is our side of a case: our RNIC on a port that is written down, and the connections to the device.
@@ -311,6 +312,7 @@ func (l *link) ask(c *Command) (*Answer, error) {
 	}
 	done := make(chan result, 1)
 	go func() {
+		defer crash.Guard()
 		a, err := l.device.Do(c)
 		done <- result{a, err}
 	}()

@@ -14,6 +14,7 @@ import (
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/inject/fault"
 	"github.com/rocescope/rocescope/inject/port"
+	"github.com/rocescope/rocescope/internal/crash"
 )
 
 // Options say what is joined, and what happens to frames.
@@ -113,6 +114,7 @@ func (w *Wire) Run(ctx context.Context) error {
 	done := make(chan error, len(w.ways))
 	for _, d := range w.ways {
 		go func() {
+			defer crash.Guard()
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			err := d.run(&w.stop)

@@ -49,6 +49,9 @@ func (in *intake) readBatch(ctx context.Context, dst []captures.Frame) (int, err
 		select {
 		case got := <-in.reader.got:
 			in.reader.answered()
+			if got.fault != nil {
+				panic(got.fault)
+			}
 			return got.n, got.err
 		case <-in.p.asked:
 			in.idle()

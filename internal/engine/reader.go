@@ -1,6 +1,11 @@
 package engine
 
-import "github.com/rocescope/rocescope/captures"
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/rocescope/rocescope/captures"
+)
 
 // reader calls a source that may block from a goroutine of its own. A read that
 // nobody waits for any more cannot be ended from outside: whenever it returns,
@@ -15,8 +20,9 @@ type reader struct {
 }
 
 type answer struct {
-	n   int
-	err error
+	n     int
+	err   error
+	fault any // the source panicked; whoever called Run shall have it
 }
 
 func newReader(src captures.Source) *reader {
@@ -30,11 +36,20 @@ func newReader(src captures.Source) *reader {
 		defer close(r.gone)
 		defer src.Close()
 		for dst := range r.asked {
-			n, err := src.ReadBatch(dst)
-			r.got <- answer{n, err}
+			r.got <- r.read(dst)
 		}
 	}()
 	return r
+}
+
+func (r *reader) read(dst []captures.Frame) (a answer) {
+	defer func() {
+		if v := recover(); v != nil {
+			a.fault = fmt.Sprintf("%v\n\n%s", v, debug.Stack())
+		}
+	}()
+	a.n, a.err = r.source.ReadBatch(dst)
+	return a
 }
 
 // ask begins a read. Its answer comes on got; whoever takes it calls answered.

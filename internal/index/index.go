@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/rocescope/rocescope/captures"
 	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/crash"
 	"github.com/rocescope/rocescope/internal/engine"
 )
 
@@ -127,24 +127,14 @@ func (x *Index) chain(s *flows.Sink) {
 
 func (x *Index) run(ctx context.Context, src captures.Source) {
 	defer x.end()
-	x.err = sound(func() (err error) {
+	// There may be a screen in front of all this, which goes on.
+	x.err = crash.Sound(func() (err error) {
 		x.result, err = x.p.Run(ctx, src)
 		return err
 	})
 	x.publish()
 	close(x.done)
 	x.watch.wake()
-}
-
-// sound runs f, and makes an error of a panic: there may be a screen in front of all this, whose terminal nobody would put in
-// order again.
-func sound(f func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("a mistake in rocescope: %v\n%s", r, debug.Stack())
-		}
-	}()
-	return f()
 }
 
 // batch is the index's sink.

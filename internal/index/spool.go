@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"sync"
+
+	"github.com/rocescope/rocescope/internal/crash"
 )
 
 // spool keeps segments of a live capture in a temporary file, in slots of one
@@ -47,6 +49,7 @@ func (s *spool) offer(seg *segment) {
 
 func (s *spool) run() {
 	defer close(s.done)
+	defer crash.Guard()
 	for seg := range s.queue {
 		s.write(seg.live)
 		seg.live.release()

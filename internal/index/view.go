@@ -10,6 +10,7 @@ import (
 
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/crash"
 	"github.com/rocescope/rocescope/internal/engine"
 	"github.com/rocescope/rocescope/internal/filter"
 )
@@ -118,7 +119,7 @@ func (x *Index) view(ctx context.Context, work func(context.Context, *View) erro
 	x.mu.Unlock()
 	go func() {
 		defer close(v.done)
-		err := sound(func() error { return work(ctx, v) })
+		err := crash.Sound(func() error { return work(ctx, v) })
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		v.complete, v.err = err == nil, err
