@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -285,6 +286,52 @@ func TestServerLimit(t *testing.T) {
 	}
 	must(t, first.Ready())
 	must(t, first.Done())
+}
+
+// TestServerHalfOpenSockets: of a crowd that connects and stays silent, as many are kept as are allowed and the rest is sent away; memory
+// is bounded by that, and there is room again when they go.
+func TestServerHalfOpenSockets(t *testing.T) {
+	const limit, crowd = 16, 600
+	refused := make(chan error, crowd)
+	_, addr := serve(t, Server{Limit: limit, Patience: time.Hour, Failed: func(_ net.Addr, err error) { refused <- err }})
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	half := make([]byte, maxLine/2)
+	half[0] = '{'
+	var kept []net.Conn
+	for range crowd {
+		c, err := net.Dial("tcp", addr)
+		must(t, err)
+		defer c.Close()
+		if kept = append(kept, c); len(kept) <= limit {
+			_, err = c.Write(half) // the first words of a line that does not end
+			must(t, err)
+		}
+	}
+	for range crowd - limit {
+		if err := <-refused; !strings.Contains(err.Error(), "16 conversations already") {
+			t.Fatal(err)
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > limit*4*maxLine+crowd*4096 {
+		t.Errorf("%d bytes are kept for %d who said half a line", grown, limit)
+	}
+	for _, c := range kept[:limit] {
+		must(t, c.Close())
+	}
+	for range limit {
+		if err := <-refused; !errors.Is(err, ErrHungUp) {
+			t.Errorf("hung up in the middle of a line: %v", err)
+		}
+	}
+	x := NewExchange(dial(t, addr), 0)
+	_, err := x.Offer(ownQPs(1))
+	must(t, err)
+	must(t, x.Ready())
+	must(t, x.Done())
 }
 
 // TestServerTellsFailures: garbage is told though nobody was asked for a queue pair.

@@ -32,12 +32,16 @@ type wire struct {
 // tap keeps frames of both directions.
 type tap struct {
 	off    atomic.Bool
+	cut    atomic.Bool // nothing arrives any more
 	mu     sync.Mutex
 	frames []testkit.Frame
 }
 
 func (w *wire) Receive(in []port.In) (int, error) {
 	n, err := w.Memory.Receive(in)
+	if w.tap.cut.Load() {
+		return 0, err
+	}
 	if w.tap.off.Load() {
 		return n, err
 	}
