@@ -27,7 +27,12 @@ var tabs = []struct {
 
 // draw draws everything.
 func (s *screen) draw() *cells.Canvas {
-	c := cells.New(s.w, s.h)
+	c := s.canvas // of the frame before: new memory costs more than what is drawn on it
+	if c == nil || c.W != s.w || c.H != s.h {
+		c = cells.New(s.w, s.h)
+		s.canvas = c
+	}
+	c.Fill(' ', cells.Plain)
 	s.areas = s.areas[:0]
 	top, bottom := 2, 2
 	if s.h < 12 {
@@ -59,7 +64,10 @@ func (s *screen) draw() *cells.Canvas {
 
 // text is the screen as it goes to the terminal.
 func (s *screen) text() string {
-	return cells.Output{Theme: s.theme, Depth: s.depth, ASCII: s.ascii}.Lines(s.draw())
+	if o := &s.output; o.Theme != s.theme || o.Depth != s.depth || o.ASCII != s.ascii {
+		*o = cells.Output{Theme: s.theme, Depth: s.depth, ASCII: s.ascii}
+	}
+	return s.output.Lines(s.draw())
 }
 
 // drawCrumbs draws where one is.

@@ -38,7 +38,7 @@ func TestGoldenScreens(t *testing.T) {
 				u.press(v.keys...)
 				c := u.s.draw()
 				testkit.Golden(t, "screens/"+name+".mono", []byte(c.Plain()))
-				testkit.Golden(t, "screens/"+name+".dark", []byte(cells.Output{Theme: cells.ThemeByName("dark"), Depth: cells.Color256}.Lines(c)+"\n"))
+				testkit.Golden(t, "screens/"+name+".dark", []byte((&cells.Output{Theme: cells.ThemeByName("dark"), Depth: cells.Color256}).Lines(c)+"\n"))
 			})
 		}
 	}

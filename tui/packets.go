@@ -179,7 +179,7 @@ func (g *packetGrid) count(s *screen) {
 			g.cur, g.want = i, 0
 			g.top = g.cur - g.height/3
 		}
-	case s.follow && s.frozen == nil && s.ses.Live():
+	case s.tailing():
 		g.cur = g.n - 1
 	case anchor > 0:
 		if i, _ := g.place(anchor); i != g.cur {
@@ -241,7 +241,7 @@ func (g *packetGrid) load(s *screen, key string) {
 		return
 	}
 	page := max(g.height, 20) // on either side, so that the next page is there already
-	if s.follow && s.frozen == nil && s.ses.Live() {
+	if s.tailing() {
 		page = 0 // what is newest is looked at, and new at every look
 	}
 	var numbers []uint64

@@ -88,6 +88,8 @@ type screen struct {
 	quitErr error
 	out     []string // escape sequences for the terminal: copies
 	now     func() time.Time
+	canvas  *cells.Canvas
+	output  cells.Output
 	areas   []area // where the mouse can go
 	body    rect
 }
@@ -271,6 +273,9 @@ func (s *screen) tick() bool {
 	}
 	return changed
 }
+
+// tailing says that lists go with what is newest.
+func (s *screen) tailing() bool { return s.follow && s.frozen == nil && s.ses != nil && s.ses.Live() }
 
 // snapshot is the one to show; an empty one before there is any.
 func (s *screen) snapshot() *flows.Snapshot {

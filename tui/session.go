@@ -41,6 +41,10 @@ type Session struct {
 	ctx   context.Context
 	end   context.CancelFunc
 
+	lost      uint64    // by the capture, as it said last
+	lossKnown bool      //
+	lossAt    time.Time // when it was asked
+
 	mu     sync.Mutex
 	reader *index.Reader // effects take turns
 	first  atomic.Int64  // time of the first packet
@@ -88,6 +92,9 @@ func (ses *Session) Close() error {
 	return ses.index.Close()
 }
 
+// lossEvery is how often a live capture is asked for its losses: the kernel and the card have to be asked for that.
+const lossEvery = time.Second
+
 // sessionStatus is how far reading is.
 type sessionStatus struct {
 	packets, first uint64 // so far; the oldest whose bytes are there
@@ -99,17 +106,22 @@ type sessionStatus struct {
 	ring, spooled  int64 // bytes of packets that are kept of a live capture
 }
 
+// status is for one goroutine.
 func (ses *Session) status() sessionStatus {
 	p := ses.index.Progress()
 	st := sessionStatus{packets: p.Last, first: p.First, read: p.Done, of: p.Total, done: p.Finished, ring: p.Packets, spooled: p.Spooled}
 	if p.Err != nil {
 		st.failed, _, _ = strings.Cut(p.Err.Error(), "\n") // whoever closes the session hears the rest
 	}
-	if ses.in.Loss != nil {
-		st.lost, st.lossKnown = ses.in.Loss()
-	} else {
-		st.lost, st.lossKnown = lossOf(ses.index.Interfaces())
+	if now := time.Now(); st.done || now.Sub(ses.lossAt) >= lossEvery {
+		ses.lossAt = now
+		if ses.in.Loss != nil {
+			ses.lost, ses.lossKnown = ses.in.Loss()
+		} else {
+			ses.lost, ses.lossKnown = lossOf(ses.index.Interfaces())
+		}
 	}
+	st.lost, st.lossKnown = ses.lost, ses.lossKnown
 	return st
 }
 

@@ -50,7 +50,13 @@ func (v *packetsView) refresh(s *screen) {
 		}
 	}
 	v.list.count(s)
+	if s.tailing() && v.list.height > 0 {
+		v.list.load(s, v.key())
+	}
 }
+
+// key is that of reading the packets in view.
+func (v *packetsView) key() string { return fmt.Sprintf("rows %p", v) }
 
 // goTo puts the cursor on a packet. Where the filter hides it, the filter goes, which can be undone.
 func (v *packetsView) goTo(s *screen, n uint64) {
@@ -206,7 +212,7 @@ func (v *packetsView) draw(s *screen, c *cells.Canvas) {
 			drawEmpty(s, c.Sub(list.x, list.y+1, list.w, list.h-1))
 		}
 	}
-	v.list.load(s, fmt.Sprintf("rows %p", v))
+	v.list.load(s, v.key())
 	r := v.list.current()
 	v.tree.set(s, r)
 	var from, to int

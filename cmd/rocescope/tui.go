@@ -76,6 +76,7 @@ the newest packets are kept in memory (--ring), and on disk if that is asked for
 	o.live.add(cmd)
 	f.StringArrayVarP(&o.read, "read", "r", nil, "a `file` to read, as an argument is")
 	f.StringVarP(&o.filter, "filter", "Y", "", "the display `filter` to begin with")
+	f.UintVarP(&o.live.ring, "buffer-size", "B", 256, "with -i: size of the kernel's ring in `MiB`, from which packets are taken")
 	f.UintVar(&o.ring, "ring", 64, "with -i: how many `MiB` of the newest packets are kept in memory")
 	f.UintVar(&o.spool, "spool", 0, "with -i: how many `MiB` of older packets are kept in a temporary file")
 	o.decode.add(cmd)

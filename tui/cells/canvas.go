@@ -55,12 +55,20 @@ func (c *Canvas) Set(x, y int, r rune, s Style) {
 	}
 }
 
+// row is a line of the canvas.
+func (c *Canvas) row(y int) []Cell { return c.cells[c.at+y*c.stride:][:c.W] }
+
 // Fill draws the same everywhere.
 func (c *Canvas) Fill(r rune, s Style) {
-	for y := range c.H {
-		for x := range c.W {
-			c.Set(x, y, r, s)
-		}
+	if c.H == 0 {
+		return
+	}
+	first := c.row(0)
+	for x := range first {
+		first[x] = Cell{r, s}
+	}
+	for y := 1; y < c.H; y++ {
+		copy(c.row(y), first)
 	}
 }
 

@@ -2,7 +2,7 @@ package cells
 
 import (
 	"strconv"
-	"strings"
+	"unicode/utf8"
 )
 
 // Style is what a cell means, and attributes.
@@ -119,36 +119,36 @@ func ThemeByName(name string) *Theme {
 	return nil
 }
 
-// Output says how a canvas becomes bytes for a terminal.
+// Output makes bytes for a terminal of canvases. What it is told does not change between them.
 type Output struct {
 	Theme *Theme
 	Depth Depth
 	ASCII bool // no other characters than those of ASCII
+
+	codes [NumStyles << 3]string // escape sequences, as far as they were needed
+	bytes []byte
 }
 
 // Lines are the canvas as lines with escape sequences, joined by newlines; none of them carries a colour into the next.
-func (o Output) Lines(c *Canvas) string {
+func (o *Output) Lines(c *Canvas) string {
 	theme := o.Theme
 	if o.Depth == NoColor {
 		theme = ThemeByName("mono")
 	}
-	var b strings.Builder
-	b.Grow(c.W * c.H * 2)
-	var codes [NumStyles << 3]string
+	b := o.bytes[:0]
 	for y := range c.H {
 		if y > 0 {
-			b.WriteByte('\n')
+			b = append(b, '\n')
 		}
 		last, colored := Plain, false
-		for x := range c.W {
-			cell := c.At(x, y)
+		for x, cell := range c.row(y) {
 			if cell.S != last || x == 0 {
 				key := int(cell.S.Meaning())<<3 | int(cell.S>>8)&7
-				if codes[key] == "" {
-					codes[key] = sequence(theme.Look[cell.S.Meaning()], cell.S, o.Depth)
+				if o.codes[key] == "" {
+					o.codes[key] = sequence(theme.Look[cell.S.Meaning()], cell.S, o.Depth)
 				}
-				if code := codes[key]; code != "\x1b[0m" || colored {
-					b.WriteString(code)
+				if code := o.codes[key]; code != "\x1b[0m" || colored {
+					b = append(b, code...)
 					colored = code != "\x1b[0m"
 				}
 				last = cell.S
@@ -157,13 +157,14 @@ func (o Output) Lines(c *Canvas) string {
 			if o.ASCII && r > 0x7e {
 				r = ascii(r)
 			}
-			b.WriteRune(r)
+			b = utf8.AppendRune(b, r)
 		}
 		if colored {
-			b.WriteString("\x1b[0m")
+			b = append(b, "\x1b[0m"...)
 		}
 	}
-	return b.String()
+	o.bytes = b
+	return string(b)
 }
 
 func sequence(l Look, s Style, depth Depth) string {

@@ -22,11 +22,11 @@ func golden(t *testing.T, name string, w, h int, draw func(c *cells.Canvas, asci
 	c := cells.New(w, h)
 	draw(c, false)
 	testkit.Golden(t, name+".txt", []byte(c.Plain()))
-	colored := cells.Output{Theme: cells.ThemeByName("dark"), Depth: cells.Color256}
+	colored := &cells.Output{Theme: cells.ThemeByName("dark"), Depth: cells.Color256}
 	testkit.Golden(t, name+".ansi", []byte(colored.Lines(c)+"\n"))
 	c = cells.New(w, h)
 	draw(c, true)
-	mono := cells.Output{Theme: cells.ThemeByName("mono"), ASCII: true}.Lines(c)
+	mono := (&cells.Output{Theme: cells.ThemeByName("mono"), ASCII: true}).Lines(c)
 	for _, r := range mono {
 		if r > 0x7e {
 			t.Errorf("%q is not in ASCII", r)
