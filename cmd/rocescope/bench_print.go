@@ -74,7 +74,7 @@ func (p *benchPrinter) end(failed error) error {
 		return p.document(failed)
 	}
 	counts, full := p.h.Faults()
-	lines := faultLines(counts, faultWays)
+	lines := ruled(p.o.host.Rules, counts)
 	if full > 0 {
 		lines += fmt.Sprintf("%14s  packets met no fate, because too many were held\n", report.Count(full))
 	}
@@ -218,7 +218,7 @@ func (p *benchPrinter) document(failed error) error {
 		d.Verdict = p.verdict(failed)
 	}
 	if counts, _ := p.h.Faults(); counts != nil {
-		d.Faults, d.Seed = faultCounts(counts), p.o.plan.Seed
+		d.Faults, d.Seed = faultCounts(counts), p.o.host.Rules.Seed
 	}
 	if failed != nil {
 		d.Error = failed.Error()

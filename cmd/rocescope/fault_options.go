@@ -84,3 +84,11 @@ func faultLines(counts []fault.Count, ways [2]string) string {
 	}
 	return b.String()
 }
+
+// ruled are the lines of a host with rules, below the seed that their chance came from.
+func ruled(set *fault.Set, counts []fault.Count) string {
+	if set == nil {
+		return ""
+	}
+	return fmt.Sprintf("rules, from seed %d\n", set.Seed) + faultLines(counts, faultWays)
+}

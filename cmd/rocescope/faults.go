@@ -19,7 +19,7 @@ func newFaultsCommand(a *app) *cobra.Command {
 make of it, where that is written, and the rule that makes it. With an ID, all about one.
 --actions lists what rules can do, and how they choose packets.
 
-A rule goes to --fault of inject and wire, or into a file for --faults:
+A rule goes to --fault of inject, wire, bench, serve and replay, or into a file for --faults:
 
   ` + ruleGrammar + `
 
@@ -138,7 +138,7 @@ func (a *app) printFaultsPage(faults []fault.Fault) error {
 		t.add(f.Section, f.ID, f.Role, f.What, f.ICRC, required, source, by)
 	}
 	var b strings.Builder
-	b.WriteString(`Rules say what happens to which packets, for ` + "`rocescope wire`" + ` and ` + "`rocescope inject`" + `: ` + "`--fault 'RULE'`" + `, or
+	b.WriteString(`Rules say what happens to which packets, for ` + "`rocescope wire`, `inject`, `bench`, `serve`" + ` and ` + "`replay`" + `: ` + "`--fault 'RULE'`" + `, or
 ` + "`--faults FILE`" + ` with a list of them. ` + "`rocescope faults`" + ` prints this list, ` + "`rocescope faults --actions`" + ` the next one.
 
     ` + ruleGrammar + `

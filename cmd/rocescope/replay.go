@@ -154,7 +154,7 @@ func (a *app) replay(ctx context.Context, file string, o *replayOptions) error {
 	res, err := replay.Run(ctx, h, c, replay.Options{Request: q, Memory: o.where, Empty: o.keep})
 	counts, _ := h.Faults()
 	if res != nil {
-		if perr := a.printReplay(o, res, faultLines(counts, faultWays)); err == nil {
+		if perr := a.printReplay(o, res, ruled(o.host.Rules, counts)); err == nil {
 			err = perr
 		}
 	}

@@ -250,15 +250,15 @@ func TestServeGarbage(t *testing.T) {
 func TestServeBenchFaults(t *testing.T) {
 	lab := newPeers(t, testkit.LabOptions{})
 	server := startServe(t, lab, "--fault", "drop nth=2 when bth.opcode == RC_ACKNOWLEDGE")
-	p := launchIn(t, lab.A, "bench", "write", "10.9.0.2", "-n", "50", "-s", "5000", "-t", "1", "--verify", "--fault", "drop nth=3 when bth.opcode == RC_RDMA_WRITE_MIDDLE")
+	p := launchIn(t, lab.A, "bench", "write", "10.9.0.2", "-n", "50", "-s", "5000", "-t", "1", "--verify", "--seed", "77", "--fault", "drop nth=3 when bth.opcode == RC_RDMA_WRITE_MIDDLE")
 	p.expect(exitOK)
-	for _, want := range []string{"checked and right", "             1  of ", "packets sent: drop nth=3", "sequence NAK", "time-out"} {
+	for _, want := range []string{"checked and right", "rules, from seed 77\n", "             1  of ", "packets sent: drop nth=3", "sequence NAK", "time-out"} {
 		if !strings.Contains(p.stdout.String(), want) {
 			t.Errorf("bench does not say %q:\n%s", want, p.stdout.String())
 		}
 	}
 	server.interrupt()
-	if out := server.stdout.String(); !strings.Contains(out, "packets sent: drop nth=2") || !strings.Contains(out, "             1  of ") {
+	if out := server.stdout.String(); !strings.Contains(out, "packets sent: drop nth=2") || !strings.Contains(out, "rules, from seed 1\n") || !strings.Contains(out, "             1  of ") {
 		t.Errorf("serve does not count what its rule struck:\n%s", out)
 	}
 	server = startServe(t, lab, "--misbehave", "payload-damaged")

@@ -234,7 +234,7 @@ func (p *servePrinter) final(h *peer.Host, r *load.Responder) {
 	for _, c := range now.notable() {
 		row(c.n, c.what)
 	}
-	b.WriteString(faultLines(counts, faultWays))
+	b.WriteString(ruled(p.o.host.Rules, counts))
 	row(full, "packets met no fate, because too many were held")
 	row(p.missed.Load(), "events that were too many to be shown")
 	p.a.stdout.Write([]byte(b.String())) // its first error sticks

@@ -35,6 +35,7 @@ type testOptions struct {
 	hand                    []string
 	cm, serveHook           bool
 	screen                  screenFlags
+	given                   func(option string) bool
 	hostOptions
 }
 
@@ -56,7 +57,8 @@ a simulation behind a pipe. Cases that need what the target cannot be told are s
 say so.
 
 The built-in suite has a case for each fault of "rocescope faults" that can be sent; --file is
-for others (docs/suites.md describes the format).`,
+for others (docs/suites.md describes the format). Such a file may say what its target is, and
+how it is reached; a target on the command line goes before.`,
 		Example: `  rocescope test
   rocescope test --list
   rocescope test --tui                      cases and their packets on the screen
@@ -68,10 +70,10 @@ for others (docs/suites.md describes the format).`,
   rocescope test --pipe './simulation' --hook './simulation-hook'`,
 		Args: arguments(0, 1, "one target"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.target = "memory"
 			if len(args) > 0 {
 				o.target = args[0]
 			}
+			o.given = cmd.Flags().Changed
 			if o.serveHook {
 				return a.serveHook(&o)
 			}
@@ -231,6 +233,7 @@ func (a *app) test(ctx context.Context, o *testOptions) error {
 	if err != nil {
 		return err
 	}
+	o.reachAs(s.Target)
 	so, err := o.options()
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -17,6 +18,35 @@ import (
 
 // hookPatience is how long a hook may take for an answer.
 const hookPatience = 30 * time.Second
+
+// reachAs takes the target from the file of cases, unless the command line has one; options that are given go before it.
+func (o *testOptions) reachAs(t *suite.Reach) {
+	if o.target != "" || o.pipe != "" || t == nil {
+		o.target = cmp.Or(o.target, "memory")
+		return
+	}
+	o.target = cmp.Or(t.Address, "memory")
+	if !o.given("cm") && !o.given("hand") && !o.given("hook") {
+		o.cm, o.hand, o.hook = t.Connect == "cm", t.Hand, t.Hook
+	}
+	for option, v := range map[string]struct {
+		to    *string
+		value string
+	}{
+		"pipe": {&o.pipe, t.Pipe}, "counters": {&o.counters, t.Counters}, "profile": {&o.profile, t.Profile},
+		"interface": {&o.iface, t.Interface},
+	} {
+		if !o.given(option) {
+			*v.to = v.value
+		}
+	}
+	if !o.given("port") && t.Port != 0 {
+		o.port = t.Port
+	}
+	if !o.given("patience") {
+		o.patience = t.Patience
+	}
+}
 
 // testTarget is the device that is asked for.
 func (a *app) testTarget(ctx context.Context, o *testOptions) (t suite.Target, end func(), err error) {

@@ -219,6 +219,8 @@ func (r *runner) do(s *Step) error {
 		return r.askCM(p, s)
 	case s.Hook != "":
 		return r.command(p, s)
+	case s.State != "":
+		return r.comesTo(p, s)
 	case s.Packet != nil:
 		r.count(s.Packet)
 	case s.Meter != nil:

@@ -55,7 +55,7 @@ func (c *Case) plain() error {
 		return fmt.Errorf("%w: datagrams (--hook)", ErrUnsupported)
 	}
 	for i := range c.Steps {
-		if st := &c.Steps[i]; st.Hook != "" || st.Device != "" {
+		if st := &c.Steps[i]; st.Hook != "" || st.Device != "" || st.State != "" {
 			return fmt.Errorf("%w: the device has to be told to do something (--hook)", ErrUnsupported)
 		}
 	}

@@ -20,7 +20,9 @@ import (
 type Scenario struct {
 	Name  string `yaml:"name"`
 	Title string `yaml:"title"`
-	Cases []Case `yaml:"cases"`
+	// Target is how the device is reached that the cases are for; nil where that is left to who runs them.
+	Target *Reach `yaml:"target"`
+	Cases  []Case `yaml:"cases"`
 }
 
 // Case is one thing that is tried, and what has to come of it.
@@ -69,7 +71,8 @@ type Setup struct {
 	TrafficClass int      `yaml:"traffic_class"` // of what we send
 }
 
-// Step is one thing that happens. Of Send, Repeat, Post, Device, Lose, Wait, Reset, CM, Hook, Packet and Meter, one says what.
+// Step is one thing that happens. Of Send, Repeat, Post, Device, Lose, Wait, Reset, CM, Hook, State, Packet
+// and Meter, one says what.
 type Step struct {
 	// Send is the opcode of a crafted packet to the device: RC_RDMA_WRITE_ONLY. Its fields are those of a good next packet,
 	// unless others are given.
@@ -106,6 +109,7 @@ type Step struct {
 	Reset  string        `yaml:"reset"` // a queue pair is made anew, on both sides: subject or other
 	CM     bool          `yaml:"cm"`    // a request by CM for a service that nobody offers: it is to be rejected
 	Hook   string        `yaml:"hook"`  // a command for the device: deregister, receive, error, destroy
+	State  string        `yaml:"state"` // what the device's queue pair has to come to: RTS, ERROR …
 	Packet *PacketCheck  `yaml:"packets"`
 	Meter  *CounterCheck `yaml:"counter"`
 
@@ -177,6 +181,11 @@ func Parse(name string, data []byte) (*Scenario, error) {
 	}
 	if len(s.Cases) == 0 {
 		return nil, fmt.Errorf("%s: it has no cases", name)
+	}
+	if t := s.Target; t != nil {
+		if err := t.check(); err != nil {
+			return nil, d.Error(t.line, t.column, "target: %v", err)
+		}
 	}
 	seen := map[string]bool{}
 	for i := range s.Cases {
@@ -299,13 +308,16 @@ func (c *Case) complete() error {
 // complete sets what is not said, and looks whether what is said can be.
 func (s *Step) complete(c *Case) error {
 	does := 0
-	for _, d := range []bool{s.Send != "" || s.Repeat, s.Post != "", s.Device != "", s.Lose != 0, s.Wait != 0, s.Reset != "", s.CM, s.Hook != "", s.Packet != nil, s.Meter != nil} {
+	for _, d := range []bool{s.Send != "" || s.Repeat, s.Post != "", s.Device != "", s.Lose != 0, s.Wait != 0, s.Reset != "", s.CM, s.Hook != "", s.State != "", s.Packet != nil, s.Meter != nil} {
 		if d {
 			does++
 		}
 	}
 	if does != 1 {
-		return errors.New("a step does one thing: send, repeat, post, device, lose, wait, reset, cm, hook, packets or counter")
+		return errors.New("a step does one thing: send, repeat, post, device, lose, wait, reset, cm, hook, state, packets or counter")
+	}
+	if s.State != "" && !slices.Contains(stateNames, s.State) {
+		return fmt.Errorf("state cannot be %q; there are %s", s.State, strings.Join(stateNames, ", "))
 	}
 	if s.Send != "" {
 		if _, ok := opcodes()[s.Send]; !ok {

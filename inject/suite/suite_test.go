@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rocescope/rocescope/inject/fault"
 )
@@ -87,10 +88,51 @@ func TestBadScenarios(t *testing.T) {
 		{"cases:\n  - id: BTH-01\n    steps:\n      - {packets: {filter: \"bth.pns == 3\", max: 0}}\n", "did you mean"},
 		{"cases:\n  - {id: BTH-01, steps: []}\n  - {id: bth-01, steps: []}\n", "there are two of this id"},
 		{"cases:\n  - {id: BTH-01, tier: later, steps: []}\n", "tier cannot be \"later\""},
+		{"cases:\n  - id: BTH-01\n    steps:\n      - {state: DEAD}\n", "state cannot be \"DEAD\"; there are RESET"},
+		{"target: {adress: 10.9.0.2}\ncases:\n  - {id: BTH-01, steps: []}\n", "bad.yaml:1: "},
+		{"name: x\ntarget: {port: 7}\ncases:\n  - {id: BTH-01, steps: []}\n", "bad.yaml:2: target: it needs an address, or a pipe"},
+		{"target: {address: 10.9.0.2, pipe: ./sim, hook: ./hook}\ncases:\n  - {id: BTH-01, steps: []}\n", "has no address"},
+		{"target: {pipe: ./sim}\ncases:\n  - {id: BTH-01, steps: []}\n", "pipe needs hook"},
+		{"target: {address: 10.9.0.2, connect: tcp}\ncases:\n  - {id: BTH-01, steps: []}\n", "connect cannot be \"tcp\"; there are socket, cm, hand"},
+		{"target: {address: 10.9.0.2, connect: cm, hook: ./hook}\ncases:\n  - {id: BTH-01, steps: []}\n", "contradict each other"},
+		{"target: {address: 10.9.0.2, connect: hand}\ncases:\n  - {id: BTH-01, steps: []}\n", "belong together"},
+		{"target: {address: 10.9.0.2, connect: hand, hand: [a, b, c]}\ncases:\n  - {id: BTH-01, steps: []}\n", "of the bystander"},
+		{"target: {address: memory, connect: cm}\ncases:\n  - {id: BTH-01, steps: []}\n", "our own RNIC in memory needs no"},
+		{"target: {address: 10.9.0.2, patience: -1s}\ncases:\n  - {id: BTH-01, steps: []}\n", "patience cannot be negative"},
 	} {
 		_, err := Parse("bad.yaml", []byte(x.text))
 		if err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%q: %v; want %q", x.text, err, x.want)
+		}
+	}
+}
+
+// TestState: a step holds the state of the device's queue pair against what it has to come to.
+func TestState(t *testing.T) {
+	const head = "target: {address: memory, patience: 2s}\ncases:\n  - id: OWN-1\n    title: t\n    required: r\n    rule: IBA 9.9\n    steps:\n"
+	const refused = "      - {send: RC_RDMA_WRITE_ONLY, fault: RETH-01, expect: NAK-ACC}\n"
+	for _, x := range []struct {
+		steps, seen string
+		want        Status
+	}{
+		{"      - {send: RC_RDMA_WRITE_ONLY, expect: ACK}\n      - {state: RTS}\n", "as required", Passed},
+		{refused + "      - {state: ERROR}\n", "as required", Passed},
+		{refused + "      - {state: RTS}\n", "it is in ERROR", Failed},
+		{"      - {state: ERROR}\n", "it is in RTS", Failed},
+	} {
+		s, err := Parse("own.yaml", []byte(head+x.steps))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Target == nil || s.Target.Address != "memory" || s.Target.Patience != 2*time.Second {
+			t.Errorf("the target was read as %+v", s.Target)
+		}
+		res, err := Execute(t.Context(), &InMemory{}, s, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := &res.Cases[0]; c.Status != x.want || c.Seen != x.seen {
+			t.Errorf("%s: %s, seen %q; want %s, %q\n%s", x.steps, c.Status, c.Seen, x.want, x.seen, c.Text())
 		}
 	}
 }

@@ -52,10 +52,15 @@ func Page(kernel string, r *suite.Result, runs int) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	place := map[string]int{}
+	for i := range all.Cases {
+		place[all.Cases[i].ID] = i
+	}
+	slices.SortStableFunc(r.Cases, func(a, b suite.CaseResult) int { return place[a.ID] - place[b.ID] })
 	var b strings.Builder
 	few := "It is one run."
 	if runs > 1 {
-		few = fmt.Sprintf("They are of %d runs, of the longest tier apart from the others.", runs)
+		few = fmt.Sprintf("They are of %d runs: what takes long was run apart from the others.", runs)
 	}
 	count := map[string]map[suite.Status]int{"responder": {}, "requester": {}}
 	for i := range r.Cases {

@@ -28,7 +28,7 @@ func conform(image *lab.Image, args []string) error {
 	skip := flags.String("skip", "", "IDs or rows of cases that are left out")
 	captures := flags.String("captures", "", "where a capture of each case goes")
 	result := flags.String("json", "", "the result as JSON (rocescope.test/1)")
-	with := flags.String("with", "", "a result as JSON of an earlier run, whose cases the page has where this run has none")
+	with := flags.String("with", "", "results as JSON of earlier runs, with commas, whose cases the page has where this run has none")
 	by := flags.String("by", "verbs", "who speaks for the device in the guest: verbs (pyverbs), or perftest (its programs)")
 	verbose := flags.Bool("v", false, "all that is known of cases that deviate")
 	out := flags.String("out", "", "the page to write")
@@ -69,29 +69,27 @@ func conform(image *lab.Image, args []string) error {
 	}
 	fmt.Println(res.Summary())
 	if *out != "" {
-		if err := page(*out, *with, g.Kernel, res); err != nil {
+		if err := page(*out, list(*with), g.Kernel, res); err != nil {
 			return err
 		}
 	}
 	return conformance.Compare(res)
 }
 
-// page writes the page, with what an earlier run has besides.
-func page(file, with, kernel string, res *suite.Result) error {
-	runs := 1
-	if with != "" {
-		text, err := os.ReadFile(with)
+// page writes the page, with what earlier runs have besides.
+func page(file string, with []string, kernel string, res *suite.Result) error {
+	for _, name := range with {
+		text, err := os.ReadFile(name)
 		if err != nil {
 			return err
 		}
 		var earlier suite.Result
 		if err := json.Unmarshal(text, &earlier); err != nil {
-			return fmt.Errorf("%s: %w", with, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		conformance.Add(res, &earlier)
-		runs = 2
 	}
-	text, err := conformance.Page(kernel, res, runs)
+	text, err := conformance.Page(kernel, res, 1+len(with))
 	if err != nil {
 		return err
 	}
