@@ -148,6 +148,12 @@ func (h RDMAPAtomic) STag() uint32 { return be32(h[8:]) }
 // TO is the offset in the remote buffer.
 func (h RDMAPAtomic) TO() uint64 { return be64(h[12:]) }
 
+// Data is what is added or swapped in.
+func (h RDMAPAtomic) Data() uint64 { return be64(h[20:]) }
+
+// Compare is what a compare and swap compares with.
+func (h RDMAPAtomic) Compare() uint64 { return be64(h[36:]) }
+
 // Terminated is what a Terminate message says (RFC 5040, 4.8).
 type Terminated uint16
 

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows/iwarp"
 	"github.com/rocescope/rocescope/internal/testkit"
 )
@@ -268,24 +271,71 @@ func TestIWARPChecks(t *testing.T) {
 	}
 }
 
-// The snapshot has the connections, the sink the messages, and the packets are
-// counted as iWARP's.
+// The snapshot has the connections, the sink the messages in the form of all
+// messages, and the packets are counted as iWARP's.
 func TestIWARPInTracker(t *testing.T) {
 	x := plainIWARP()
 	x.fpdu(0, sends(1, 100))
 	x.fpdu(1, testkit.Tagged(0, true, 0x77, 0x1000, make([]byte, 500)))
+	x.fpdu(0, testkit.ReadRequest(1, 7, 0x10, 64, 9, 0x20))
+	x.fpdu(1, answer(7, 0x10, 64))
+	swap := make([]byte, 52)
+	swap[3], swap[7], swap[11], swap[19], swap[27], swap[43] = 2, 77, 5, 8, 3, 4
+	x.fpdu(0, testkit.Untagged(10, true, 0, 1, 2, 0, swap))
+	x.fpdu(1, testkit.Untagged(11, true, 0, 3, 1, 0, []byte{0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 4}))
+	x.fpdu(0, testkit.Untagged(4, true, 0xDEAD, 0, 2, 0, []byte{1}), testkit.Untagged(9, true, 0, 0, 3, 0, []byte{0, 0, 0, 0, 0, 0, 1, 2}))
+	x.fpdu(1, testkit.Untagged(7, true, 0, 2, 1, 0, []byte{0x01, 0x02, 0, 0}))
 	run := look(x.Frames)
-	var got []string
-	for _, m := range run.iwarp {
-		got = append(got, fmt.Sprintf("%v %d %v", m.Op, m.Length, m.Status))
+	const begun = 1e18
+	want := []string{
+		"1 a_to_b 0 send 100 of 100, 0x0 at 0x0, IBV_WC_SUCCESS 8-8-9, 1µs",
+		"1 b_to_a 0 write 500 of 500, 0x77 at 0x1000, IBV_WC_SUCCESS 10-10-11, 1µs",
+		"1 a_to_b 1 read 64 of 64, 0x9 at 0x20, IBV_WC_SUCCESS 12-12-14, 2µs",
+		"1 a_to_b 2 compare_swap 8 of 8, 0x5 at 0x8, IBV_WC_SUCCESS 16-16-18, 2µs, compare 4 swap 3 original 4",
+		"1 a_to_b 3 send 1 of 1, 0x0 at 0x0, IBV_WC_SUCCESS 20-20-21, 1µs, invalidates 0xdead",
+		"1 a_to_b 4 immediate 8 of 8, 0x0 at 0x0, IBV_WC_SUCCESS 22-22-23, 1µs, immediate 0x102",
+		"1 b_to_a 1 terminate 4 of 4, 0x0 at 0x0, IBV_WC_SUCCESS 24-24-25, 1µs",
 	}
-	if fmt.Sprint(got) != "[send 100 done write 500 done]" {
-		t.Errorf("messages %v", got)
+	var got []string
+	for i := range run.iwarp {
+		m := &run.iwarp[i]
+		lat, _ := m.Latency()
+		text := fmt.Sprintf("%d %v %d %v %d of %d, 0x%x at 0x%x, %v %d-%d-%d, %v", m.Conn, m.Direction, m.Index, m.Op, m.Seen, m.Bytes, m.RKey, m.VA, m.Status, m.FirstFrame, m.LastFrame, m.AnswerFrame, lat)
+		switch {
+		case m.HasOrig:
+			text += fmt.Sprintf(", compare %d swap %d original %d", m.Compare, m.Swap, m.Orig)
+		case m.Flags&dissect.WithInv != 0:
+			text += fmt.Sprintf(", invalidates 0x%x", m.Imm)
+		case m.Op == OpImmediate:
+			text += fmt.Sprintf(", immediate 0x%x", m.IWARP.Immediate)
+		}
+		got = append(got, text)
+		if r := m.IWARP; m.Op == OpRead && (r.SinkSTag != 7 || r.SinkOffset != 0x10) {
+			t.Errorf("the READ goes to %x at %x", r.SinkSTag, r.SinkOffset)
+		}
+		if m.FirstSeen != begun+int64(m.FirstFrame-1)*1000 || m.Completed != begun+int64(m.AnswerFrame-1)*1000 || m.Op.String() == "unknown" {
+			t.Errorf("%s: from %d to %d", text, m.FirstSeen, m.Completed)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
 	}
 	if n := run.Protocols.IWARP; n != uint64(len(x.Frames)-3) { // the handshake is before the first sign of iWARP
 		t.Errorf("%d packets of iWARP", n)
 	}
 	if len(run.IWARP) != 1 || run.IWARP[0].Streams[iwarp.BToA].Messages[iwarp.Write].Bytes != 500 {
 		t.Errorf("%+v", run.IWARP)
+	}
+}
+
+// Connections of iWARP and of queue pairs have numbers of one row, so that a
+// message's number of its connection is that of one only.
+func TestIWARPNumbers(t *testing.T) {
+	roce, x := testkit.NewExchange(testkit.ExchangeOptions{}), plainIWARP()
+	roce.Connect()
+	x.fpdu(0, sends(1, 100))
+	run := look(append(x.Frames, roce.Frames()...))
+	if len(run.IWARP) != 1 || len(run.Connections) != 1 || run.IWARP[0].ID != 1 || run.Connections[0].ID != 2 {
+		t.Errorf("%d and %d connections: %+v, %+v", len(run.IWARP), len(run.Connections), run.IWARP, run.Connections)
 	}
 }

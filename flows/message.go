@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/flows/iwarp"
 )
 
 // Operation is what a work request asks for.
@@ -21,10 +22,20 @@ const (
 	NumOperations
 )
 
-var operationNames = [NumOperations]string{"send", "write", "read", "compare_swap", "fetch_add", "flush", "atomic_write"}
+// Operations of iWARP alone, which no queue pair's counters have.
+const (
+	OpImmediate Operation = NumOperations + 1 + iota // immediate data without a WRITE
+	OpTerminate                                      // the end of a connection, with its error
+	numOperationNames
+)
+
+var operationNames = [numOperationNames]string{
+	"send", "write", "read", "compare_swap", "fetch_add", "flush", "atomic_write", NumOperations: "unknown",
+	OpImmediate: "immediate", OpTerminate: "terminate",
+}
 
 func (o Operation) String() string {
-	if o < NumOperations {
+	if o < numOperationNames {
 		return operationNames[o]
 	}
 	return "unknown"
@@ -103,7 +114,8 @@ func (s Status) Code() int { return statusText[s%NumStatuses].code }
 // Failed reports whether the work request ended with an error.
 func (s Status) Failed() bool { return s >= StatusRetryExc && s <= StatusFlushed }
 
-// Message is one work request as the wire shows it.
+// Message is one work request as the wire shows it. One of iWARP has a steering
+// tag for a key, an offset for an address, and no PSNs.
 type Message struct {
 	Conn      uint32
 	Index     uint32    // among its requester's, in PSN order as first seen
@@ -134,8 +146,13 @@ type Message struct {
 	FirstFrame, LastFrame,
 	AnswerFrame uint64
 
-	Upper *Upper // what an upper protocol says of it; nil for most
+	Upper *Upper         // what an upper protocol says of it; nil for most
+	IWARP *iwarp.Message // what only iWARP has; nil for all others
 }
+
+// Remote reports whether VA and RKey are those of remote memory, and the packet
+// that has them was seen.
+func (m *Message) Remote() bool { return m.Op != OpSend && (m.VA != 0 || m.RKey != 0) }
 
 // Latency is the time from the message's first packet to its answer; ok is
 // false where there was none, and where the clock was set back in between.

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/rocescope/rocescope/dissect"
-	"github.com/rocescope/rocescope/flows/iwarp"
 	"github.com/rocescope/rocescope/internal/testkit"
 )
 
@@ -20,7 +19,7 @@ type seen struct {
 	messages    []Message    // as they were handed to the sink
 	occurrences []Finding    // each one, before they are folded
 	evicted     []Connection // final records
-	iwarp       []iwarp.Message
+	iwarp       []Message
 }
 
 // look follows a capture to its end.
@@ -33,7 +32,7 @@ func lookWith(opt Options, batch int, frames []testkit.Frame) *seen {
 		Message:    func(m *Message) { s.messages = append(s.messages, *m) },
 		Finding:    func(f *Finding) { s.occurrences = append(s.occurrences, *f) },
 		Connection: func(c *Connection) { s.evicted = append(s.evicted, *c) },
-		IWARP:      func(m *iwarp.Message) { s.iwarp = append(s.iwarp, *m) },
+		IWARP:      func(m *Message) { s.iwarp = append(s.iwarp, *m) },
 	}
 	s.tracker = New(opt)
 	testkit.Batches(frames, batch, func(packets []dissect.Packet, data [][]byte) {

@@ -474,7 +474,9 @@ func (s *shadow) write(t *Tracker, c *conn, d Direction, addr dissect.Addr, p *d
 // carriedOut reports whether a request that the capture shows for the first
 // time was carried out before: it is sent again behind its acknowledgement, and
 // others have been at its place since.
-func (h *half) carriedOut(psn dissect.PSN) bool { return h.flags&halfAckSeen != 0 && psn.Before(h.acked) }
+func (h *half) carriedOut(psn dissect.PSN) bool {
+	return h.flags&halfAckSeen != 0 && psn.Before(h.acked)
+}
 
 // begin notes a WRITE under way: what was at its place is no longer known.
 func (s *shadow) begin(g *shadowRegion, w shadowWrite) {

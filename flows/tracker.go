@@ -17,7 +17,7 @@ type Batch struct {
 // borrowed for the call. A nil func is not called.
 type Sink struct {
 	Message    func(*Message)
-	IWARP      func(*iwarp.Message)
+	IWARP      func(*Message)    // those of iWARP; their connections are numbered among the others
 	Finding    func(*Finding)    // each occurrence, as it is found
 	Connection func(*Connection) // final records of connections that were evicted
 	// Joined tells that two streams turned out to be one connection, which has
@@ -474,12 +474,17 @@ func (t *Tracker) newConn() (slot uint32, c *conn) {
 		slot = uint32((n-1)<<chunkBits + len(*chunk) - 1)
 	}
 	t.live++
+	c = t.conn(slot)
+	*c = conn{id: t.nextID(), flags: connLive}
+	return slot, c
+}
+
+// nextID numbers connections.
+func (t *Tracker) nextID() uint32 {
 	if t.lastID++; t.lastID == 0 {
 		t.lastID++ // 0 is no connection
 	}
-	c = t.conn(slot)
-	*c = conn{id: t.lastID, flags: connLive}
-	return slot, c
+	return t.lastID
 }
 
 // enter puts the stream in direction d of a connection into the index.

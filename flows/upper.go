@@ -25,6 +25,17 @@ type Upper struct {
 	Failed   bool          // an answer that tells an error
 }
 
+// Says is what the message is, in a word.
+func (u *Upper) Says() string {
+	if u.Kind == dissect.UpperNone {
+		return "data"
+	}
+	return u.Kind.String()
+}
+
+// Answers reports whether it answers a request that was seen.
+func (u *Upper) Answers() bool { return u.Kind != dissect.UpperNone && u.Request != 0 }
+
 // UpperUse is how a connection used an upper protocol.
 type UpperUse struct {
 	Protocol dissect.UpperProtocol

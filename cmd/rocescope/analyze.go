@@ -232,7 +232,7 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 	if o.messages {
 		list = newMessageSink(a, in, o, chosen)
 		eo.Sinks = append(eo.Sinks, list)
-		eo.Tracker.Sink.Message = list.message
+		eo.Tracker.Sink.Message, eo.Tracker.Sink.IWARP = list.message, list.message
 	}
 	if join != nil {
 		eo.Sinks = append(eo.Sinks, join)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/rocescope/rocescope/captures"
+	"github.com/rocescope/rocescope/flows"
 	"github.com/rocescope/rocescope/internal/engine"
 	"github.com/rocescope/rocescope/internal/privacy"
 	"github.com/rocescope/rocescope/internal/report"
@@ -103,7 +104,7 @@ func (m *pageMaker) write(ctx context.Context, a *app, o engine.Options, got *en
 	c := html.NewCollector(d, got.Snapshot)
 	o.MaxFrames = got.Frames
 	o.Filter, o.Outcomes, o.MayBlock = nil, false, false
-	o.Tracker.Sink.Finding, o.Tracker.Sink.Message = nil, c.Message
+	o.Tracker.Sink = flows.Sink{Message: c.Message}
 	o.Sinks = []engine.Sink{engine.SinkFunc(func(b *engine.Batch) error {
 		c.Packets(&b.Batch)
 		return nil

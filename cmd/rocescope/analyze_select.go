@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/flows/iwarp"
 	"github.com/rocescope/rocescope/internal/engine"
 )
 
@@ -15,6 +16,7 @@ type selection struct {
 	matched   uint64
 
 	frames   bitset                  // selected, by number
+	tcp      map[[2]iwarp.End]uint64 // selected packets of TCP that are no exchange's, by source and destination
 	conns    map[uint32]flows.QPName // with a selected packet; where the first of them went
 	messages map[messageID]struct{}  // with a selected packet, and not ended yet
 	findings map[foundAs]struct{}    // that name a selected packet
@@ -36,6 +38,7 @@ type foundAs struct {
 
 func newSelection() *selection {
 	return &selection{
+		tcp:      map[[2]iwarp.End]uint64{},
 		conns:    map[uint32]flows.QPName{},
 		messages: map[messageID]struct{}{},
 		findings: map[foundAs]struct{}{},
@@ -95,6 +98,7 @@ func (s *selection) packet(p *dissect.Packet, m *flows.Mark, frame []byte) {
 			s.protocols.SocketExchange++
 		} else {
 			s.protocols.Other++
+			s.tcp[[2]iwarp.End{{Addr: p.Src, Port: p.SrcPort}, {Addr: p.Dst, Port: p.DstPort}}]++
 		}
 	default:
 		s.protocols.Other++
@@ -130,6 +134,7 @@ func (s *selection) takes(m *flows.Message) bool {
 func (s *selection) of(all *flows.Snapshot) *flows.Snapshot {
 	s.settle()
 	left := *all
+	left.IWARP = s.iwarp(all.IWARP)
 	left.Packets, left.Protocols, left.Opcodes, left.ICRC = s.matched, s.protocols, s.opcodes, s.icrc
 	left.Connections, left.Findings, left.Evicted = nil, nil, 0
 	left.HostPairs, left.HostsLeft = nil, 0
@@ -168,6 +173,30 @@ func (s *selection) of(all *flows.Snapshot) *flows.Snapshot {
 		}
 	}
 	return &left
+}
+
+// iwarp are the iWARP connections with a selected packet, which are no longer counted among the other packets.
+func (s *selection) iwarp(all []iwarp.Connection) (left []iwarp.Connection) {
+	for i := range all {
+		c := &all[i]
+		there, back := [2]iwarp.End{c.A, c.B}, [2]iwarp.End{c.B, c.A}
+		_, asks := s.tcp[there]
+		_, answers := s.tcp[back]
+		if !asks && !answers {
+			continue
+		}
+		left = append(left, *c)
+		n := s.tcp[there] + s.tcp[back]
+		if asks { // a later connection of the same ports has none left to count
+			s.tcp[there] = 0
+		}
+		if answers {
+			s.tcp[back] = 0
+		}
+		s.protocols.IWARP += n
+		s.protocols.Other -= n
+	}
+	return left
 }
 
 // bitset is a set of frame numbers: an eighth of a byte each.

@@ -26,6 +26,7 @@ type exportOptions struct {
 	noICRC   bool
 	privacy  privacyOptions
 	exchange exchangeFiles
+	decodeAs decodeAs
 	count    uint64 // -c
 	columns  bool
 	ddl      bool
@@ -84,6 +85,7 @@ lost or doubled.`,
 	o.add(f)
 	f.BoolVar(&o.force, "force", false, "overwrite files that are there")
 	f.IntVar(&o.details, "details", 0, "how `many` connections have a series: those that were seen first (0 is 256, as in analyze --series)")
+	o.decodeAs.add(cmd)
 	o.exchange.add(f)
 	o.privacy.add(f)
 	f.BoolVar(&o.noICRC, "no-icrc", false, "do not check invariant CRCs: faster, but damaged packets pass for good ones")
@@ -155,6 +157,10 @@ func (a *app) export(ctx context.Context, o *exportOptions, in *input, dest stri
 	if err != nil {
 		return err
 	}
+	as, err := o.decodeAs.parse()
+	if err != nil {
+		return err
+	}
 	run := sink.Run{Probe: o.name(), ID: runOf(o.name(), in)}
 	src, err := in.open(ctx)
 	if err != nil {
@@ -173,7 +179,7 @@ func (a *app) export(ctx context.Context, o *exportOptions, in *input, dest stri
 		Privacy: o.privacy.mask(), CheckICRC: !o.noICRC, Track: true, MaxFrames: o.count, MayBlock: in.stream,
 		Sinks: []engine.Sink{engine.SinkFunc(func(b *engine.Batch) error { return rows.Batch(&b.Batch) })},
 	}
-	eo.Tracker.Exchanges = exchanges
+	eo.Tracker.Exchanges, eo.Tracker.DecodeAs = exchanges, as
 	eo.Tracker.Sink, eo.Tracker.MaxDetails = rows.Sink(), o.details
 	eo.Tracker.Series = o.tables == nil || slices.Contains(o.tables, "series")
 	eo.Reopen = func() (captures.Source, error) { return in.open(ctx) }

@@ -1,6 +1,10 @@
 package iwarp
 
-import "github.com/rocescope/rocescope/dissect"
+import (
+	"encoding/binary"
+
+	"github.com/rocescope/rocescope/dissect"
+)
 
 // Op is what a message does.
 type Op uint8
@@ -50,6 +54,7 @@ func (s Status) String() string { return statusNames[s%3] }
 // Message is one request as the wire shows it.
 type Message struct {
 	Conn       *Connection
+	Index      uint32 // among its requester's, 0 and up, by when they began
 	Op         Op
 	Opcode     dissect.RDMAPOpcode
 	Direction  Direction // of who asked for it
@@ -59,20 +64,40 @@ type Message struct {
 	SinkSTag   uint32 // READ: where the data goes
 	SinkOffset uint64
 	Length     uint64 // bytes carried, of READ those asked for
+	Seen       uint64 // payload that was seen
+	Wire       uint64 // bytes of its FPDUs, and of those of the answer
 	Segments   int
 	MSN        uint32 // of untagged messages
 	Invalidate uint32 // SEND with Invalidate: the steering tag
 	Immediate  uint64
+	Atomic     Operands
 	First      uint64 // frames of the capture: the first byte of the request
-	Last       uint64 // … its last one, READ: of the response
+	Last       uint64 // … its last one
 	Answer     uint64 // the acknowledgement, or the last byte of the response
 	Begun      int64
+	Sent       int64 // time of Last
 	Done       int64 // time of Answer
+}
+
+// Operands are an atomic's, and the value that the memory held before.
+type Operands struct {
+	Operation         uint8 // 0 fetch and add, 2 compare and swap
+	Add, Swap         uint64
+	Compare, Original uint64
+	Answered          bool // Original is known
 }
 
 // Latency is from the message's first byte to its acknowledgement or the end of
 // its answer.
 func (m *Message) Latency() (int64, bool) { return m.Done - m.Begun, m.Status == Done }
+
+// Ends are who asked for it, and who was asked.
+func (m *Message) Ends() (from, to End) {
+	if m.Direction == BToA {
+		return m.Conn.B, m.Conn.A
+	}
+	return m.Conn.A, m.Conn.B
+}
 
 // Invalidates and Solicited say which kind of SEND it is.
 func (m *Message) Invalidates() bool {
@@ -91,6 +116,7 @@ type queues struct {
 	answer   tagged   // of a READ that the other side sent
 	reads    []asked  // READs and atomics sent in this direction, not answered yet
 	sent     []ending // messages that TCP has not acknowledged yet
+	begun    uint32   // messages that began
 }
 
 type untagged struct {
@@ -189,6 +215,9 @@ func (s *stream) continues(g *tagged, f *FPDU, h dissect.DDP) {
 		g.Message = Message{
 			Op: opOf[h.Opcode()], Opcode: h.Opcode(), Direction: s.d, STag: h.STag(), Offset: h.TO(), First: f.First, Begun: f.Began,
 		}
+		if g.Op == Write {
+			g.Index = s.begin()
+		}
 		g.open, g.late = true, g.unsure
 	case h.STag() == g.STag && h.TO() == want:
 	case g.unsure && (h.STag() != g.STag || h.TO() < want): // another message
@@ -210,8 +239,10 @@ func (s *stream) continues(g *tagged, f *FPDU, h dissect.DDP) {
 	}
 	g.unsure = false
 	g.Length += n
+	g.Seen += n
+	g.Wire += uint64(f.End - f.Seq)
 	g.Segments++
-	g.Last = f.Frame
+	g.Last, g.Sent = f.Frame, f.Time
 	s.c.Streams[s.d].Payload += n
 }
 
@@ -251,7 +282,8 @@ func (s *stream) answers(f *FPDU, h dissect.DDP) {
 		s.c.event(Event{Rule: ReadOrder, Direction: s.d, Frame: f.Frame, Time: f.Time, Args: [3]uint64{uint64(g.STag), g.Offset, uint64(i)}})
 	}
 	r := &o.reads[i].Message
-	r.Segments, r.Last, r.Answer, r.Done, r.Status = g.Segments, f.Frame, f.Frame, f.Time, Done
+	r.Wire += g.Wire
+	r.Segments, r.Seen, r.Answer, r.Done, r.Status = g.Segments, g.Seen, f.Frame, f.Time, Done
 	if g.Status == Incomplete || g.Length != r.Length {
 		r.Status = Incomplete
 	}
@@ -297,6 +329,9 @@ func (s *stream) queued(f *FPDU, h dissect.DDP) {
 		g.Message = Message{
 			Op: opOf[h.Opcode()], Opcode: h.Opcode(), Direction: s.d, MSN: h.MSN(), First: f.First, Begun: f.Began,
 		}
+		if !g.isAnswer() {
+			g.Index = s.begin()
+		}
 		if g.Invalidates() {
 			g.Invalidate = h.STag()
 		}
@@ -315,8 +350,10 @@ func (s *stream) queued(f *FPDU, h dissect.DDP) {
 	}
 	n := uint64(f.ULPDU - h.Size())
 	g.Length += n
+	g.Seen += n
+	g.Wire += uint64(f.End - f.Seq)
 	g.Segments++
-	g.Last = f.Frame
+	g.Last, g.Sent = f.Frame, f.Time
 	s.c.Streams[s.d].Payload += n
 	if !h.Last() {
 		return
@@ -327,13 +364,21 @@ func (s *stream) queued(f *FPDU, h dissect.DDP) {
 	case dissect.RDMAPReadRequest:
 		if len(body) >= 28 {
 			q := dissect.RDMAPRead(body)
-			g.STag, g.Offset, g.SinkSTag, g.SinkOffset, g.Length = q.SourceSTag(), q.SourceTO(), q.SinkSTag(), q.SinkTO(), uint64(q.Length())
+			g.STag, g.Offset, g.SinkSTag, g.SinkOffset, g.Length, g.Seen = q.SourceSTag(), q.SourceTO(), q.SinkSTag(), q.SinkTO(), uint64(q.Length()), 0
 			s.asks(asked{Message: g.Message}, f)
 		}
 	case dissect.RDMAPAtomicRequest:
 		if len(body) >= 20 {
 			q := dissect.RDMAPAtomic(body)
-			g.STag, g.Offset, g.Length = q.STag(), q.TO(), 8
+			g.STag, g.Offset, g.Length, g.Seen = q.STag(), q.TO(), 8, 0
+			g.Atomic.Operation = q.Operation()
+			switch cut := len(body) < 52; {
+			case cut: // the capture ends before the operands
+			case g.Atomic.Operation == 0:
+				g.Atomic.Add = q.Data()
+			case g.Atomic.Operation == 2:
+				g.Atomic.Swap, g.Atomic.Compare = q.Data(), q.Compare()
+			}
 			s.asks(asked{q.ID(), g.Message}, f)
 		}
 	case dissect.RDMAPAtomicResponse:
@@ -369,12 +414,14 @@ func (s *stream) atomicAnswer(f *FPDU, body []byte) {
 	if len(body) < 12 {
 		return
 	}
-	id := uint32(body[0])<<24 | uint32(body[1])<<16 | uint32(body[2])<<8 | uint32(body[3])
+	id := binary.BigEndian.Uint32(body)
 	o := &s.c.streams[1-s.d]
 	for i := range o.reads {
 		if o.reads[i].Op == Atomic && o.reads[i].id == id {
 			r := &o.reads[i].Message
-			r.Last, r.Answer, r.Done, r.Status = f.Frame, f.Frame, f.Time, Done
+			r.Wire += uint64(f.End - f.Seq)
+			r.Seen, r.Answer, r.Done, r.Status = 8, f.Frame, f.Time, Done
+			r.Atomic.Original, r.Atomic.Answered = binary.BigEndian.Uint64(body[4:]), true
 			s.c.emit(o.d, r)
 			o.answered(i)
 			return
@@ -433,8 +480,20 @@ func (s *stream) end() {
 	}
 }
 
+// begin counts a message, and returns its number.
+func (s *stream) begin() uint32 {
+	s.begun++
+	return s.begun - 1
+}
+
+// isAnswer reports whether this is no request but the answer to an atomic.
+func (m *Message) isAnswer() bool { return m.Opcode == dissect.RDMAPAtomicResponse }
+
 // emit hands a message on.
 func (c *conn) emit(d Direction, m *Message) {
+	if m.isAnswer() {
+		return
+	}
 	n := &c.Streams[d].Messages[m.Op]
 	n.Count++
 	n.Bytes += m.Length

@@ -20,8 +20,9 @@ type Sink struct {
 // Options bound a Tracker. The zero value is good.
 type Options struct {
 	Sink           Sink
-	MaxConnections int // the longest idle are forgotten beyond; 0 = 4 Ki
-	MaxBytes       int // of streams that wait for more; 0 = 64 MiB
+	MaxConnections int           // the longest idle are forgotten beyond; 0 = 4 Ki
+	MaxBytes       int           // of streams that wait for more; 0 = 64 MiB
+	NextID         func() uint32 // numbers connections; nil = 1 and up
 }
 
 // Tracker follows all iWARP connections of a capture. It serves one goroutine.
@@ -60,7 +61,11 @@ func New(o Options) *Tracker {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = 64 << 20
 	}
-	return &Tracker{opt: o, table: map[key]*conn{}}
+	t := &Tracker{opt: o, table: map[key]*conn{}}
+	if o.NextID == nil {
+		t.opt.NextID = func() uint32 { t.lastID++; return t.lastID }
+	}
+	return t
 }
 
 // Packet follows a TCP packet. It reports whether this belongs to an iWARP
@@ -98,9 +103,8 @@ func (t *Tracker) add(k key, src, dst End, p *dissect.Packet) *conn {
 	if len(t.table) >= t.opt.MaxConnections {
 		t.forget(t.oldest)
 	}
-	t.lastID++
 	c := &conn{t: t, key: k}
-	c.ID, c.VLAN, c.FirstFrame, c.First = t.lastID, int(k.vlan), p.Number, p.Time
+	c.ID, c.VLAN, c.FirstFrame, c.First = t.opt.NextID(), int(k.vlan), p.Number, p.Time
 	c.A, c.B = src, dst // who speaks first connects; a reply says otherwise
 	if p.Has(dissect.LayerMPAReply) {
 		c.A, c.B = dst, src

@@ -40,6 +40,7 @@ const (
 	typeCE         = "ce"
 	typePeers      = "peers"
 	typeMessage    = "message"
+	typeIWARP      = "iwarp_message"
 	typeFinding    = "finding"
 	typeConnection = "connection"
 	typeState      = "state"
@@ -65,6 +66,8 @@ func Types() []Type {
 		{typeCE, "The packet carries congestion experienced.", ofPacket},
 		{typeMessage, "A work request ended, or the capture did; latency_ns is missing where no answer was seen.", append(
 			ofStream[:len(ofStream):len(ofStream)], "index", "operation", "status", "first_psn", "last_psn", "bytes", "resends", "first_seen_ns", "latency_ns", "last_frame")},
+		{typeIWARP, "A message of iWARP ended, or the capture did: stag and offset are the remote buffer's, sink_stag and sink_offset where a READ's data goes, src and dst the TCP ends of who asked and who was asked.", append(
+			ofStream[:len(ofStream):len(ofStream)], "index", "src", "dst", "operation", "opcode", "status", "stag", "offset", "sink_stag", "sink_offset", "bytes", "segments", "first_seen_ns", "latency_ns", "last_frame")},
 		{typeFinding, "Something that an engineer should know, each time that it was found. Later packets may show one in another light: verdicts are what stands.", append(
 			ofStream[:len(ofStream):len(ofStream)], "id", "severity", "summary")},
 		{typePeers, "Two queue pairs belong together, as far as is known by now; evidence says how. It comes again when more is known; connection has the last word.", []string{

@@ -46,6 +46,7 @@ func New(to io.Writer, program string, files []string) *Writer {
 // Listen adds the log to what a tracker tells its sink.
 func (w *Writer) Listen(s *flows.Sink) {
 	s.Message = also(s.Message, w.message)
+	s.IWARP = also(s.IWARP, w.iwarp)
 	s.Finding = also(s.Finding, w.finding)
 	s.Connection = also(s.Connection, w.connection)
 	s.Joined = w.joined(s.Joined)
@@ -188,6 +189,36 @@ func (w *Writer) message(m *flows.Message) {
 	w.number("last_psn", uint64(m.LastPSN))
 	w.number("bytes", m.Bytes)
 	w.number("resends", uint64(m.Resends))
+	w.signed("first_seen_ns", m.FirstSeen)
+	if d, ok := m.Latency(); ok {
+		w.signed("latency_ns", int64(d))
+	}
+	w.number("last_frame", m.LastFrame)
+	w.end()
+}
+
+func (w *Writer) iwarp(m *flows.Message) {
+	defer w.hold(len(w.buf), max(m.LastFrame, m.AnswerFrame))
+	w.begin(typeIWARP)
+	w.at(m.FirstFrame, m.LastSent)
+	w.stream(m.Conn, m.Direction)
+	w.number("index", uint64(m.Index))
+	from, to := m.IWARP.Ends()
+	w.text("src", from.String())
+	w.text("dst", to.String())
+	w.text("operation", m.Op.String())
+	w.text("opcode", m.IWARP.Opcode.String())
+	w.text("status", m.Status.String())
+	if m.Remote() {
+		w.number("stag", uint64(m.RKey))
+		w.number("offset", m.VA)
+	}
+	if m.Op == flows.OpRead {
+		w.number("sink_stag", uint64(m.IWARP.SinkSTag))
+		w.number("sink_offset", m.IWARP.SinkOffset)
+	}
+	w.number("bytes", m.Bytes)
+	w.number("segments", uint64(m.Segments))
 	w.signed("first_seen_ns", m.FirstSeen)
 	if d, ok := m.Latency(); ok {
 		w.signed("latency_ns", int64(d))

@@ -5,7 +5,6 @@ import (
 
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
-	"github.com/rocescope/rocescope/flows/iwarp"
 )
 
 // Sink masks what a tracker tells before s gets it.
@@ -14,7 +13,7 @@ func (m *Mask) Sink(s flows.Sink) flows.Sink {
 		s.Message = func(x *flows.Message) { tell(m.message(x)) }
 	}
 	if tell := s.IWARP; tell != nil {
-		s.IWARP = func(x *iwarp.Message) { tell(masked(m, x)) }
+		s.IWARP = func(x *flows.Message) { tell(m.message(x)) }
 	}
 	if tell := s.Finding; tell != nil {
 		s.Finding = func(x *flows.Finding) { tell(masked(m, x)) }
@@ -43,6 +42,9 @@ func (m *Mask) message(x *flows.Message) *flows.Message {
 	c.RKey = m.Key(x.RKey)
 	if x.Flags&dissect.WithInv != 0 {
 		c.Imm = m.Key(x.Imm)
+	}
+	if x.IWARP != nil {
+		c.IWARP = masked(m, x.IWARP)
 	}
 	if x.Upper != nil { // what the payload says goes, what became of it stays
 		u := *x.Upper

@@ -3,12 +3,13 @@ package report
 import (
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/flows/iwarp"
 )
 
 // MessageSchema is the name of the form of a message record, one JSON object a line.
 const MessageSchema = "rocescope.message/1"
 
-// Message is one work request as the wire shows it.
+// Message is one work request as the wire shows it. Of iWARP, rkey is the steering tag and va the tagged offset.
 type Message struct {
 	Schema      string        `json:"schema"`
 	Connection  uint32        `json:"connection"`
@@ -21,8 +22,8 @@ type Message struct {
 	Bytes       uint64        `json:"bytes"`
 	BytesSeen   uint64        `json:"bytes_seen"`
 	Segments    uint32        `json:"segments"`
-	FirstPSN    uint32        `json:"first_psn"`
-	LastPSN     uint32        `json:"last_psn"`
+	FirstPSN    *uint32       `json:"first_psn"` // null: iWARP has none
+	LastPSN     *uint32       `json:"last_psn"`
 	VA          *uint64       `json:"va"`
 	RKey        *uint32       `json:"rkey"`
 	Immediate   *uint32       `json:"immediate"`
@@ -41,6 +42,20 @@ type Message struct {
 	AnswerFrame *uint64       `json:"answer_frame"`
 	Consumes    Consumes      `json:"consumes"`
 	Upper       *MessageUpper `json:"upper"` // null: not known to carry an upper protocol
+	IWARP       *MessageIWARP `json:"iwarp"` // null: not of iWARP
+}
+
+// MessageIWARP is what only messages of iWARP have.
+type MessageIWARP struct {
+	From       TCPEnd  `json:"from"`
+	To         TCPEnd  `json:"to"`
+	Opcode     string  `json:"opcode"`    // of RDMAP
+	MSN        *uint32 `json:"msn"`       // of untagged messages
+	SinkSTag   *uint32 `json:"sink_stag"` // READ: where the data goes
+	SinkOffset *uint64 `json:"sink_offset"`
+	Solicited  bool    `json:"solicited"`
+	Immediate  *uint64 `json:"immediate"`
+	Terminated *string `json:"terminated"` // the error that a Terminate tells
 }
 
 // Atomic are the operands of an atomic and the value that the memory held before.
@@ -65,16 +80,23 @@ func NewMessage(f *flows.Message) Message {
 	m := Message{
 		Schema: MessageSchema, Connection: f.Conn, Stream: f.Direction.String(), Index: f.Index,
 		Operation: f.Op.String(), Status: f.Status.String(), StatusCode: known(f.Status.Code()), Presumed: f.Presumed,
-		Bytes: f.Bytes, BytesSeen: f.Seen, Segments: f.Segments, FirstPSN: uint32(f.FirstPSN), LastPSN: uint32(f.LastPSN),
+		Bytes: f.Bytes, BytesSeen: f.Seen, Segments: f.Segments,
 		First: moment(f.FirstSeen), FirstNS: ns(f.FirstSeen), LastSentNS: ns(f.LastSent), CompletedNS: ns(f.Completed),
 		Coalesced: f.Coalesced, Resends: f.Resends, WireBytes: f.WireBytes,
 		FirstFrame: frame(f.FirstFrame), LastFrame: frame(f.LastFrame), AnswerFrame: frame(f.AnswerFrame),
-		Consumes: Consumes{SQ: 1}, Upper: newMessageUpper(f.Upper),
+		Consumes: Consumes{SQ: 1}, Upper: newMessageUpper(f.Upper), IWARP: newMessageIWARP(f.IWARP),
+	}
+	if f.Op == flows.OpTerminate { // nobody posted it
+		m.Consumes.SQ = 0
+	}
+	if f.IWARP == nil {
+		first, last := uint32(f.FirstPSN), uint32(f.LastPSN)
+		m.FirstPSN, m.LastPSN = &first, &last
 	}
 	if n := known(receives(f)); n != nil {
 		m.Consumes.RQ, m.Consumes.RQCQE = n, n
 	}
-	if f.Op != flows.OpSend && (f.VA != 0 || f.RKey != 0) { // both 0: the packet with the RETH was not seen
+	if f.Remote() {
 		va, rkey := f.VA, f.RKey
 		m.VA, m.RKey = &va, &rkey
 	}
@@ -97,6 +119,31 @@ func NewMessage(f *flows.Message) Message {
 	}
 	if d, ok := f.Latency(); ok {
 		m.LatencyNS = span(int64(d))
+	}
+	return m
+}
+
+func newMessageIWARP(x *iwarp.Message) *MessageIWARP {
+	if x == nil {
+		return nil
+	}
+	from, to := x.Ends()
+	m := &MessageIWARP{
+		From: TCPEnd{from.Addr.String(), from.Port}, To: TCPEnd{to.Addr.String(), to.Port}, Opcode: x.Opcode.String(), Solicited: x.Solicited(),
+	}
+	if x.MSN != 0 {
+		m.MSN = &x.MSN
+	}
+	switch x.Op {
+	case iwarp.Read:
+		m.SinkSTag, m.SinkOffset = &x.SinkSTag, &x.SinkOffset
+	case iwarp.Immediate:
+		m.Immediate = &x.Immediate
+	case iwarp.Terminate:
+		if x.Conn.Terminated {
+			why := x.Conn.Error.String()
+			m.Terminated = &why
+		}
 	}
 	return m
 }

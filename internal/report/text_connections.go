@@ -224,6 +224,8 @@ var operations = []struct{ key, name string }{
 	{"fetch_add", "FETCH+ADD"},
 	{"flush", "FLUSH"},
 	{"atomic_write", "ATOMIC WRITE"},
+	{"immediate", "IMMEDIATE"},
+	{"terminate", "TERMINATE"},
 }
 
 // trafficTable has a row for each operation of each stream. What is known of the stream as a whole stands in its first

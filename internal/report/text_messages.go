@@ -88,6 +88,8 @@ func consumesText(m *Message) string {
 	switch r := m.Consumes.RQ; {
 	case r == nil:
 		return "SQ + ?"
+	case m.Consumes.SQ == 0:
+		return ""
 	case *r > 0:
 		return "SQ + RQ"
 	}
@@ -95,10 +97,13 @@ func consumesText(m *Message) string {
 }
 
 func psnText(m *Message) string {
-	if m.FirstPSN == m.LastPSN {
-		return PSN(m.FirstPSN)
+	switch {
+	case m.FirstPSN == nil:
+		return ""
+	case *m.FirstPSN == *m.LastPSN:
+		return PSN(*m.FirstPSN)
 	}
-	return PSN(m.FirstPSN) + "-" + PSN(m.LastPSN)
+	return PSN(*m.FirstPSN) + "-" + PSN(*m.LastPSN)
 }
 
 func hex[T uint32 | uint64](v *T, format string) cell {
@@ -243,6 +248,9 @@ func (l *MessageList) Close(d *Document) error {
 	if len(d.Connections) > 0 {
 		t.section("Connections")
 		t.pairs(t.top())
+	}
+	if len(d.IWARP) > 0 {
+		t.iwarp()
 	}
 	_, err := l.w.Write(t.Bytes())
 	return err

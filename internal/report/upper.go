@@ -48,11 +48,8 @@ func newMessageUpper(u *flows.Upper) *MessageUpper {
 	if u == nil {
 		return nil
 	}
-	m := &MessageUpper{Protocol: u.Protocol.Key(), Kind: u.Kind.String(), Summary: u.Summary, RequestFrame: frame(u.Request), Failed: u.Failed}
-	switch {
-	case u.Kind == dissect.UpperNone:
-		m.Kind = "data"
-	case u.Request != 0:
+	m := &MessageUpper{Protocol: u.Protocol.Key(), Kind: u.Says(), Summary: u.Summary, RequestFrame: frame(u.Request), Failed: u.Failed}
+	if u.Answers() {
 		latency := u.Latency
 		m.LatencyNS = &latency
 	}

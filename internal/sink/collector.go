@@ -84,6 +84,7 @@ func (c *Collector) Sink() flows.Sink {
 	s := flows.Sink{Connection: c.evicted}
 	if c.blocks[inMessages] != nil {
 		s.Message = func(m *flows.Message) { c.pending = append(c.pending, *m) }
+		s.IWARP = s.Message
 	}
 	return s
 }
@@ -109,7 +110,7 @@ func (c *Collector) messages(all bool) {
 	b := c.blocks[inMessages]
 	for i := range c.pending {
 		m := &c.pending[i]
-		if !c.ids.place(&c.message.where, m.Conn, m.Direction) && !all {
+		if !c.ids.placeMessage(&c.message.where, m) && !all {
 			kept = append(kept, *m)
 			continue
 		}

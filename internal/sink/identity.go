@@ -73,6 +73,17 @@ func (n *identities) end(q *flows.QP) end {
 	return end{addr: n.addresses.text(q.Addr), qpn: q.QPN, ok: q.Known}
 }
 
+// placeMessage says whose a message is. One of iWARP tells it itself.
+func (n *identities) placeMessage(w *where, m *flows.Message) bool {
+	if m.IWARP == nil {
+		return n.place(w, m.Conn, m.Direction)
+	}
+	from, to := m.IWARP.Ends()
+	w.conn, w.direction, w.transport = m.Conn, m.Direction, "iWARP"
+	w.src, w.dst = end{addr: n.addresses.text(from.Addr)}, end{addr: n.addresses.text(to.Addr)}
+	return true
+}
+
 // place says whose a direction is. It reports false while not even its destination is known.
 func (n *identities) place(w *where, conn uint32, d flows.Direction) bool {
 	w.conn, w.direction = conn, d

@@ -50,7 +50,7 @@ func streamColumns[R any, P placed[R]]() []column[R] {
 	return append(runColumns[R, P](),
 		number("connection", Uint32, "", "number of the connection within the run", func(r *R) uint64 { return uint64(P(r).at().conn) }),
 		word("direction", "a_to_b or b_to_a", func(r *R) string { return P(r).at().direction.String() }),
-		word("transport", "RC, UC, RD, UD or XRC", func(r *R) string { return P(r).at().transport }),
+		word("transport", "RC, UC, RD, UD or XRC; of messages also iWARP", func(r *R) string { return P(r).at().transport }),
 		word("src_address", "who sends in this direction: address or GID", func(r *R) string { return P(r).at().src.addr }),
 		maybe("src_qpn", Uint32, "", "its QPN; missing as long as the wire does not tell", func(r *R) (uint64, bool) { e := &P(r).at().src; return uint64(e.qpn), e.ok }),
 		word("dst_address", "to whom: address or GID", func(r *R) string { return P(r).at().dst.addr }),
