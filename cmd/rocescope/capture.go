@@ -33,6 +33,7 @@ type captureOptions struct {
 	summary  bool // --live
 	sink     captureSinkOptions
 	metrics  string // address
+	privacy  privacyOptions
 	events   string // file
 }
 
@@ -59,6 +60,7 @@ IFACE" says so, and docs/capture.md what to do.
   rocescope capture -i eth1 -w run.pcapng --events run.jsonl    a line for each loss, NAK, message as it happens
   rocescope capture -i eth1 -w - | rocescope show -
   rocescope capture -i eth1 --sink clickhouse://ch1:9000,ch2:9000/fabric --metrics :9478
+  rocescope capture -i eth1 --sink parquet:rows --privacy    rows with masked addresses and keys
   rocescope capture -D`,
 		Args: arguments(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -82,6 +84,7 @@ IFACE" says so, and docs/capture.md what to do.
 	f.StringVar(&o.events, "events", "", "analyze at the same time, and write what happens into this `file`, a JSON object a line (rocescope.events/1)")
 	o.sink.addLive(f)
 	addMetricsFlag(f, &o.metrics)
+	o.privacy.add(f)
 	f.BoolVarP(&o.list, "list-interfaces", "D", false, "list the interfaces")
 	_ = cmd.RegisterFlagCompletionFunc("interface", completeInterface)
 	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions([]string{"packet", "xdp"}, cobra.ShellCompDirectiveNoFileComp))
@@ -95,6 +98,8 @@ func (o *captureOptions) check() error {
 		return errUsage("capture needs an interface: -i IFACE; %q lists them", "rocescope capture -D")
 	case o.write == "" && !o.looks():
 		return errUsage("capture needs a file to write: -w FILE, or - for standard output; or --findings, --live, --events, --sink or --metrics, to look only")
+	case o.write != "" && o.privacy.mask() != nil:
+		return errUsage("-w writes packets as they are, and --privacy masks what is told of them: capture into a file first, and \"rocescope annotate --privacy\" makes a masked copy of it")
 	case o.write == "-" && o.rotate.r != (captures.Rotation{}):
 		return errUsage("-b begins new files, which standard output is not")
 	case o.write == "" && (o.rotate.r != (captures.Rotation{}) || o.stop.size > 0 || o.stop.files > 0):

@@ -61,7 +61,7 @@ func newLookout(a *app, o *captureOptions, ifaces []captures.Interface, rows *ro
 	if o.write == "-" {
 		l.out = a.stderr
 	}
-	eo := engine.Options{Workers: 1, CheckICRC: true, Track: true, MayBlock: true}
+	eo := engine.Options{Workers: 1, Privacy: o.privacy.mask(), CheckICRC: true, Track: true, MayBlock: true}
 	if l.findings {
 		eo.Sinks = append(eo.Sinks, l)
 		eo.Tracker.Sink.Finding = func(f *flows.Finding) { l.pending = append(l.pending, *f) }

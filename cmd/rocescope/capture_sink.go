@@ -17,6 +17,7 @@ import (
 	"github.com/rocescope/rocescope/internal/sink"
 	"github.com/rocescope/rocescope/internal/sink/clickhouse"
 	"github.com/rocescope/rocescope/internal/sink/metrics"
+	"github.com/rocescope/rocescope/internal/sink/parquet"
 )
 
 // captureSinkOptions are those of capture --sink.
@@ -175,7 +176,11 @@ func (r *rowSink) update(s *flows.Snapshot) error {
 		return nil
 	}
 	r.taken = s
-	return r.collector.Update(s)
+	err := r.collector.Update(s)
+	if w, ok := r.writer.(*parquet.Writer); ok {
+		err = errors.Join(err, w.Settle())
+	}
+	return err
 }
 
 // end ends the snapshots.

@@ -24,6 +24,7 @@ type diffOptions struct {
 	top         uint
 	packetsOnly bool
 	fail        bool
+	privacy     privacyOptions
 }
 
 func newDiffCommand(a *app) *cobra.Command {
@@ -47,6 +48,7 @@ Captures are read several times, so they must be files; memory does not grow wit
 		Example: `  rocescope diff client.pcapng server.pcapng
   rocescope diff client.pcapng server.pcapng --json | jq '.listed_packets[] | select(.kind == "lost") | .frame_a'
   rocescope diff before.pcapng after.pcapng --html change.html
+  rocescope diff client.pcapng server.pcapng --privacy          for others: who talked is masked
   rocescope diff monday.jsonl tuesday.jsonl --fail      exit code 3 if they tell different things`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -63,6 +65,7 @@ Captures are read several times, so they must be files; memory does not grow wit
 	f.UintVar(&o.top, "top", defaultTop, "list at most `n` packets, streams, messages and findings in the text; 0 is all")
 	f.UintVar(&o.window, "window", 128<<10, "look for a packet among so many `packets` of the other capture; they take 180 bytes each")
 	f.BoolVar(&o.packetsOnly, "packets-only", false, "compare packets, not messages and findings: faster")
+	o.privacy.add(f)
 	f.BoolVar(&o.fail, "fail", false, "exit code 3 if anything but marks and rewritten headers differs")
 	return cmd
 }
@@ -84,6 +87,9 @@ func runDiff(ctx context.Context, a *app, pathA, pathB string, o *diffOptions) e
 	}
 	if logs[0] && logs[1] && o.packetsOnly {
 		return errUsage("--packets-only needs captures: event logs have no packets")
+	}
+	if (logs[0] || logs[1]) && o.privacy.mask() != nil {
+		return errUsage("diff --privacy needs captures: masked event logs come from analyze --events --privacy-key SECRET, with the same secret for both")
 	}
 	r, damage, err := compare(ctx, [2]string{pathA, pathB}, logs, o)
 	if err != nil {
@@ -109,6 +115,7 @@ func runDiff(ctx context.Context, a *app, pathA, pathB string, o *diffOptions) e
 
 // compare does the work; damage is what was wrong with files that were read in part.
 func compare(ctx context.Context, paths [2]string, logs [2]bool, o *diffOptions) (r *diff.Result, damage, err error) {
+	mask := o.privacy.mask()
 	var sides [2]diff.Side
 	for i, path := range paths {
 		sides[i] = diff.Side{Name: path, Open: func() (captures.Source, error) {
@@ -119,7 +126,7 @@ func compare(ctx context.Context, paths [2]string, logs [2]bool, o *diffOptions)
 	if logs[0] || logs[1] {
 		r = &diff.Result{NoPackets: true, A: diff.SideInfo{Name: paths[0]}, B: diff.SideInfo{Name: paths[1]}}
 	} else {
-		if r, err = diff.Packets(ctx, sides[0], sides[1], diff.Options{Window: int(o.window)}); err != nil {
+		if r, err = diff.Packets(ctx, sides[0], sides[1], diff.Options{Window: int(o.window), Privacy: mask}); err != nil {
 			return nil, nil, err
 		}
 		for i, info := range []*diff.SideInfo{&r.A, &r.B} {
@@ -137,7 +144,7 @@ func compare(ctx context.Context, paths [2]string, logs [2]bool, o *diffOptions)
 		if logs[i] {
 			stories[i], err = readLog(paths[i])
 		} else {
-			stories[i], err = diff.Tell(ctx, sides[i])
+			stories[i], err = diff.Tell(ctx, sides[i], mask)
 		}
 		if errors.As(err, &broken) {
 			damage, err = errors.Join(damage, errInput("%s: %w", paths[i], err)), nil

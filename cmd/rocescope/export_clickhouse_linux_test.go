@@ -302,15 +302,6 @@ func startFed(t *testing.T, args ...string) (*process, io.WriteCloser) {
 	return p, in
 }
 
-func mustRead(t *testing.T, path string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 func feedIn(t *testing.T, to io.Writer, b []byte) {
 	t.Helper()
 	if _, err := to.Write(b); err != nil {

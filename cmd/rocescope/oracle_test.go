@@ -230,6 +230,15 @@ func runCommand(t testing.TB, args ...string) (stdout, stderr string, code ExitC
 	return read(t, out), read(t, errs), code
 }
 
+func mustRead(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 func read(t testing.TB, f *os.File) string {
 	t.Helper()
 	text, err := os.ReadFile(f.Name())

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/internal/privacy"
 )
 
 // Options bound a comparison. The zero value is good.
@@ -19,6 +20,8 @@ type Options struct {
 	Window int
 	// MaxPackets is how many packets are named; 0 = 64 Ki.
 	MaxPackets int
+	// Privacy masks who talked in the result; nil masks nothing.
+	Privacy *privacy.Mask
 }
 
 // maxRemains is how many unmatched packets of a capture are compared byte by
@@ -87,6 +90,9 @@ func Packets(ctx context.Context, a, b Side, o Options) (*Result, error) {
 	c.settleEdges()
 	c.finish()
 	c.r.times = c.times
+	if o.Privacy != nil {
+		c.r.mask(o.Privacy)
+	}
 	return c.r, nil
 }
 

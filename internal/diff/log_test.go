@@ -41,7 +41,7 @@ func TestLogTellsTheSame(t *testing.T) {
 	for _, pair := range testkit.TwoTapManifest(t).Pairs {
 		for _, tap := range []string{"a", "b"} {
 			path := filepath.Join(testkit.TwoTap(t), pair.Pair+"_tap_"+tap+".pcap")
-			want, err := Tell(context.Background(), side(path))
+			want, err := Tell(context.Background(), side(path), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

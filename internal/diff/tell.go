@@ -4,16 +4,17 @@ import (
 	"context"
 
 	"github.com/rocescope/rocescope/internal/engine"
+	"github.com/rocescope/rocescope/internal/privacy"
 )
 
-// Tell runs a capture through a tracker and keeps its story.
-func Tell(ctx context.Context, s Side) (*Story, error) {
+// Tell runs a capture through a tracker and keeps its story, masked where mask is not nil.
+func Tell(ctx context.Context, s Side, mask *privacy.Mask) (*Story, error) {
 	src, err := s.Open()
 	if err != nil {
 		return nil, err
 	}
 	story := &Story{}
-	o := engine.Options{CheckICRC: true, Track: true}
+	o := engine.Options{Privacy: mask, CheckICRC: true, Track: true}
 	story.Collect(&o.Tracker)
 	got, _ := engine.New(o).Run(ctx, src) // what is wrong with the file, the comparison of packets has said
 	if cause := context.Cause(ctx); cause != nil {

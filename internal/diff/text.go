@@ -194,7 +194,10 @@ func (p *PacketDoc) more() string {
 }
 
 func (c *ChangeDoc) text() string {
-	s := fmt.Sprintf("%s %#x → %#x", c.Field, c.Before, c.After)
+	s := c.Field
+	if c.Before != c.After { // else no value is shown: --privacy
+		s += fmt.Sprintf(" %#x → %#x", c.Before, c.After)
+	}
 	switch n := len(c.Bits); {
 	case n == 1:
 		s += fmt.Sprintf(" (byte %d, bit %d)", c.Bits[0][0], c.Bits[0][1])

@@ -145,6 +145,33 @@ func howOf(f *dissect.Field) (how, bool) {
 	return 0, false
 }
 
+// Value masks a number of a field that has this name. What no number is the mask of, such as bytes of payload, a checksum
+// over all of them or a long address, is 0.
+func (m *Mask) Value(name string, v uint64) uint64 {
+	known := dissect.LookupField(name)
+	if len(known) == 0 || known[0].Layer == dissect.LayerICRC {
+		return 0
+	}
+	h, ok := howOf(known[0])
+	switch {
+	case !ok && known[0].Kind == dissect.Bytes:
+		return 0
+	case !ok:
+		return v
+	case h == asMAC:
+		return m.MAC(v)
+	case h == asLID:
+		return m.LID(v)
+	case h == asGUID:
+		return m.GUID(v)
+	case h == asKey:
+		return uint64(m.Key(uint32(v)))
+	case h == asAddr && known[0].Width == 32:
+		return uint64(m.ipv4(uint32(v)))
+	}
+	return 0
+}
+
 // field writes the mask of a field of frame into out.
 func (m *Mask) field(out, frame []byte, p *dissect.Packet, f maskedField) {
 	if f.how == asNothing && f.Layer == dissect.LayerCMREQ && p.Has(dissect.LayerIPCM) {

@@ -44,7 +44,7 @@ var directions = []struct {
 	{"internal/report", []string{"flows", "flows/*", "dissect"}},
 	{"internal/report/*", []string{"internal/report", "flows", "dissect"}},
 	{"internal/schema", []string{"internal/report", "internal/sink", "flows", "dissect"}},
-	{"internal/diff", []string{"captures", "dissect", "flows", "internal/engine", "internal/events", "internal/report", "internal/report/html"}},
+	{"internal/diff", []string{"captures", "dissect", "flows", "internal/engine", "internal/events", "internal/privacy", "internal/report", "internal/report/html"}},
 	{"internal/events", []string{"dissect", "flows", "internal/engine"}},
 	{"internal/annotate", []string{"captures", "dissect", "flows", "internal/engine"}},
 	{"internal/index", []string{"captures", "dissect", "flows", "internal/filter", "internal/engine", "internal/crash"}},

@@ -3,7 +3,9 @@
 //
 //	DIR/messages/hour=2026-11-30T06/qp=3/4503599627370495-0.parquet
 //
-// Files are compressed with zstd. A file has its name only when it is whole.
+// Files are compressed with zstd. A file has its name only when it is whole, and is
+// called *.parquet.part before; it is made whole after half a million rows, or when
+// some minutes have passed, so that a process that is killed loses no more.
 // The definition of each column (type, unit, what it means) stands in the file's
 // metadata, under "rocescope.column.NAME".
 package parquet

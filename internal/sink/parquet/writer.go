@@ -31,6 +31,13 @@ const (
 	pageSize = 32 << 10
 )
 
+// A file can be read when it is whole, so that a process that is killed loses those under way. They are finished after so many
+// rows, and when they were begun so long ago.
+const (
+	fileRows = 8 * rowGroup
+	fileAge  = 2 * time.Minute
+)
+
 // chunk is how many values are handed over at a time: few enough to stay in the processor's cache.
 const chunk = 512
 
@@ -43,6 +50,7 @@ type Writer struct {
 	tables map[*sink.Table]*layout
 	clock  int // counts blocks
 	codec  zstd.Codec
+	now    func() time.Time
 }
 
 // layout is what is known of a table.
@@ -66,6 +74,8 @@ type file struct {
 	w    *parquet.GenericWriter[any]
 	rows []int32 // of the block at hand
 	full int     // rows of the row group at hand
+	rest int     // rows that it may still take
+	born time.Time
 	used int
 	vals [chunk]parquet.Value
 }
@@ -87,7 +97,7 @@ func New(dir string, run uint64, force bool) (*Writer, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder: %w", err)
 	}
-	return &Writer{dir: dir, run: run, files: map[part]*file{}, number: map[part]int{}, tables: map[*sink.Table]*layout{}, codec: zstd.Codec{Level: zstd.SpeedFastest}}, nil
+	return &Writer{dir: dir, run: run, files: map[part]*file{}, number: map[part]int{}, tables: map[*sink.Table]*layout{}, codec: zstd.Codec{Level: zstd.SpeedFastest}, now: time.Now}, nil
 }
 
 // Replaces implements sink.Writer: a row stays.
@@ -98,6 +108,7 @@ func (w *Writer) Write(b *sink.Block) error {
 	l := w.layout(b.Table)
 	w.clock++
 	var touched []*file
+	var full []part
 	for row := range b.Rows {
 		p := part{b.Table, b.Cells[l.time].Int(row) / int64(time.Hour), int(partOf(uint32(b.Cells[l.qpn].Bits[row])))}
 		f := w.files[p]
@@ -112,6 +123,9 @@ func (w *Writer) Write(b *sink.Block) error {
 			touched = append(touched, f)
 		}
 		f.rows = append(f.rows, int32(row))
+		if f.rest--; f.rest == 0 {
+			full = append(full, p)
+		}
 	}
 	// The encoding is nearly all of the work, and the files know nothing of each other.
 	var all errgroup.Group
@@ -122,7 +136,26 @@ func (w *Writer) Write(b *sink.Block) error {
 	if err := all.Wait(); err != nil {
 		return err
 	}
+	for _, p := range full {
+		if err := w.finish(p); err != nil {
+			return err
+		}
+	}
 	return w.fewer()
+}
+
+// Settle finishes the files that were begun long ago. Whoever writes for hours calls it now and then.
+func (w *Writer) Settle() error {
+	old := w.now().Add(-fileAge)
+	for p, f := range w.files {
+		if f.born.After(old) {
+			continue
+		}
+		if err := w.finish(p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // write writes the block's rows that belong to the file, column by column.
@@ -164,7 +197,7 @@ func (w *Writer) begin(p part, l *layout) (*file, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder: %w", err)
 	}
-	f := &file{path: filepath.Join(dir, fmt.Sprintf("%d-%d.parquet", w.run, w.number[p]))}
+	f := &file{path: filepath.Join(dir, fmt.Sprintf("%d-%d.parquet", w.run, w.number[p])), rest: fileRows, born: w.now()}
 	w.number[p]++
 	var err error
 	if f.out, err = os.Create(f.path + ".part"); err != nil {
