@@ -109,7 +109,7 @@ func eventMember(name string) *schema.Schema {
 	case "schema":
 		return &schema.Schema{Type: schema.Types{"string"}, Const: events.Schema}
 	case "program", "src", "dst", "opcode", "code", "message", "operation", "status", "id", "summary", "transport", "evidence", "a", "b",
-		"state", "state_a", "state_b", "why":
+		"state", "state_a", "state_b", "why", "way", "peer", "from", "error":
 		return &schema.Schema{Type: schema.Types{"string"}}
 	}
 	return &schema.Schema{Type: schema.Types{"integer"}}

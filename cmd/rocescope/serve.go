@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -29,6 +30,7 @@ type serveOptions struct {
 	json, quiet    bool
 	misbehave      []string
 	metrics        string // address
+	events         string // file
 	screen         screenFlags
 	faults         faultOptions
 	seed           uint64
@@ -60,6 +62,7 @@ as the client has them.`,
   sudo rocescope serve -i eth1 --json | jq .
   sudo rocescope serve -i eth1 --misbehave rnr-missing      a device that does it wrong, to test testers with
   rocescope serve --misbehave list
+  sudo rocescope serve -i eth1 --events run.jsonl           each connection, state and error, also in a file
   sudo rocescope serve -i eth1 --fault 'drop nth=3 when bth.opcode == RC_ACKNOWLEDGE'`,
 		Args: arguments(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -87,6 +90,7 @@ as the client has them.`,
 	o.screen.add(cmd)
 	f.Uint64Var(&o.seed, "seed", 1, "`number` that all that is random in faults comes from")
 	addMetricsFlag(f, &o.metrics)
+	f.StringVar(&o.events, "events", "", "write connections, states of queue pairs and errors into this `file`, a JSON object a line (rocescope.events/1)")
 	f.BoolVar(&o.json, "json", false, "each event, and the counters of each second, as a line of JSON")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no line each second, only connections and the final table")
 	_ = cmd.RegisterFlagCompletionFunc("misbehave", completeMisbehaviour)
@@ -157,10 +161,14 @@ func (o *serveOptions) check() error {
 const serveEvents = 4096
 
 // serve runs `rocescope serve`.
-func (a *app) serve(ctx context.Context, o *serveOptions) error {
+func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	happenings := make(chan load.Happening, serveEvents)
 	p := newServePrinter(a, o)
+	var log *serveLog
 	tell := func(h load.Happening) {
+		if log != nil {
+			log.happened(&h)
+		}
 		select {
 		case happenings <- h:
 		default:
@@ -173,15 +181,25 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 			tell(load.Happening{Kind: load.Broken, Err: fmt.Errorf("QP 0x%06x: %v", e.QP.QPN(), e.Type)})
 		}
 	}
+	if o.events != "" {
+		if log, err = newServeLog(o.events, o.iface); err != nil {
+			return err
+		}
+		o.host.State = log.state
+	}
 	h, err := openHost(o.host)
 	if err != nil {
-		return err
+		return errors.Join(err, log.close(0, 0))
 	}
-	defer h.Close()
 	r, err := load.NewResponder(h, o.serving)
 	if err != nil {
-		return err
+		return errors.Join(err, h.Close(), log.close(0, 0))
 	}
+	defer func() {
+		h.Close()
+		_, s := h.Port()
+		err = errors.Join(err, log.close(s.Received+s.Sent, r.Totals.Conversations))
+	}()
 	at, err := h.Listen(ctx, peer.Listening{
 		Port: o.port, Transport: o.transport, MTU: o.mtu, Pingpong: o.pingpong, Accept: r.Accept,
 		Failed: func(addr netip.AddrPort, err error) { tell(load.Happening{Kind: load.Refused, Peer: addr, Err: err}) },

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/rocescope/rocescope/internal/events"
 	"github.com/rocescope/rocescope/internal/testkit"
 )
 
@@ -160,6 +163,50 @@ func TestServeBenchJSON(t *testing.T) {
 	for _, want := range []string{"serving", "called", "planned", "connected", "ready", "checked", "closed", "end"} {
 		if events[want] != 1 {
 			t.Errorf("%d events %q: %v", events[want], want, events)
+		}
+	}
+}
+
+// TestServeEvents reads the event log of a server, of a session that ends well.
+func TestServeEvents(t *testing.T) {
+	lab := newPeers(t, testkit.LabOptions{})
+	file := filepath.Join(t.TempDir(), "run.jsonl")
+	server := startServe(t, lab, "--events", file)
+	benchIn(t, lab, "write 10.9.0.2 -s 2000 -n 30 --verify", exitOK)
+	server.interrupt()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]int{}
+	var states []string
+	var last, qpn uint32
+	if err := events.Read(bytes.NewReader(text), func(e *events.Event) { counts[e.Type]++ }); err != nil {
+		t.Errorf("it is no event log: %v", err)
+	}
+	for line := range bytes.Lines(text) {
+		var s events.Served
+		if err := json.Unmarshal(line, &s); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		switch {
+		case s.Type == events.TypeQPState:
+			states, last = append(states, s.From+"-"+s.State), s.QPN
+		case s.Type == events.TypeQueuePair:
+			qpn = s.QPN
+			if s.Transport != "RC" || s.Peer != "10.9.0.1" || s.RemoteQPN == 0 || s.Length == nil || *s.Length == 0 {
+				t.Errorf("%s", line)
+			}
+		case s.Type == events.TypeChecked && (*s.Messages != 30 || *s.Wrong != 0), s.Type == events.TypeSessionEnd && (*s.QPs != 1 || s.Error != ""):
+			t.Errorf("%s", line)
+		}
+	}
+	if got := strings.Join(states, " "); got != "RESET-INIT INIT-RTR RTR-RTS RTS-ERROR ERROR-RESET" || last != qpn {
+		t.Errorf("QP %#x: %s; connected was %#x", last, got, qpn)
+	}
+	for _, want := range []string{"log", "session", "plan", "queue_pair", "checked", "session_end", "end"} {
+		if counts[want] != 1 {
+			t.Errorf("%d lines %q:\n%s", counts[want], want, text)
 		}
 	}
 }

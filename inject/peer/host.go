@@ -37,6 +37,8 @@ type Options struct {
 
 	// Event is told of the device's asynchronous events, by the host's thread.
 	Event func(rnic.Event)
+	// State is told of each state that a queue pair comes to, by the host's thread.
+	State func(rnic.StateChange)
 }
 
 // Host is a host on the wire.
@@ -118,6 +120,9 @@ func newHost(p port.Port, o Options, kernel bool) (*Host, error) {
 	h.dev.OnOther(h.other)
 	if o.Event != nil {
 		h.dev.OnEvent(o.Event)
+	}
+	if o.State != nil {
+		h.dev.OnState(o.State)
 	}
 	go h.run()
 	return h, nil

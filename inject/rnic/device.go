@@ -78,7 +78,9 @@ type Device struct {
 	onEvent               func(Event)
 	management, other     []int // of the batch, what goes to the handlers
 	diverted              []diversion
+	onState               func(StateChange)
 	events, told          []Event
+	changes, changed      []StateChange
 
 	touching []*QP // scratch of touchBatch
 	touched  uint32
@@ -168,6 +170,9 @@ func (d *Device) OnOther(f func(frame []byte, at int64)) { d.onOther = f }
 // OnEvent sets who is told of asynchronous events; as for OnManagement.
 func (d *Device) OnEvent(f func(Event)) { d.onEvent = f }
 
+// OnState sets who is told of each state that a queue pair comes to; as for OnManagement.
+func (d *Device) OnState(f func(StateChange)) { d.onState = f }
+
 // SendFrame sends a crafted frame as it is, before everything else in the next batch. The frame is copied. It may be called by any
 // goroutine; an error says that too many frames wait already, or that the frame is longer than the port takes.
 func (d *Device) SendFrame(frame []byte) error {
@@ -237,6 +242,7 @@ func (d *Device) Step() (busy bool, err error) {
 	d.counters.TxFrames += uint64(sent)
 	more := d.active.len > 0
 	d.events, d.told = d.told[:0], d.events
+	d.changes, d.changed = d.changed[:0], d.changes
 	d.mu.Unlock()
 	if err != nil && !errors.Is(err, port.ErrDown) {
 		return false, fmt.Errorf("rnic: receive: %w", err)
@@ -268,6 +274,9 @@ func (d *Device) tell() {
 	d.management, d.other, d.diverted = d.management[:0], d.other[:0], d.diverted[:0]
 	for _, e := range d.told {
 		d.onEvent(e)
+	}
+	for _, c := range d.changed {
+		d.onState(c)
 	}
 }
 

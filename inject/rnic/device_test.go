@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -316,4 +317,43 @@ func FuzzReceive(f *testing.F) {
 			t.Errorf("a good WRITE behind it: %d answers", len(got))
 		}
 	})
+}
+
+// TestStatesAreTold: each state that a queue pair comes to is told once, in order, behind the next Step; a step that is refused is none.
+func TestStatesAreTold(t *testing.T) {
+	near, _ := port.Pair(port.MemoryOptions{Slots: 16})
+	d, err := Open(near, Options{MAC: [6]byte{2, 0, 0, 0, 0, 1}, Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}})
+	must(t, err)
+	var told []string
+	d.OnState(func(c StateChange) {
+		if d.QP(c.QP.QPN()) != c.QP && c.To != RESET || c.At == 0 { // it may call verbs
+			t.Errorf("%+v", c)
+		}
+		told = append(told, c.From.String()+" "+c.To.String())
+	})
+	cq, err := d.CreateCQ(4)
+	must(t, err)
+	q, err := d.AllocPD().CreateQP(QPInit{Type: dissect.UD, SendCQ: cq, RecvCQ: cq, Cap: QPCap{MaxSendWR: 1, MaxRecvWR: 1}})
+	must(t, err)
+	a := Attr{State: INIT, Port: 1, QKey: 1}
+	must(t, q.Modify(a, AttrState|AttrPKeyIndex|AttrPort|AttrQKey))
+	must(t, q.Modify(a, AttrState|AttrQKey)) // INIT to INIT
+	if a.State = RTS; q.Modify(a, AttrState|AttrSQPSN) == nil {
+		t.Error("from INIT to RTS at once")
+	}
+	a.State = RTR
+	must(t, q.Modify(a, AttrState))
+	if len(told) != 0 {
+		t.Errorf("told before the device was stepped: %q", told)
+	}
+	for range 2 {
+		_, err = d.Step()
+		must(t, err)
+	}
+	must(t, q.Destroy())
+	_, err = d.Step()
+	must(t, err)
+	if want := []string{"RESET INIT", "INIT RTR", "RTR RESET"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
 }

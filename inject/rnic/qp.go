@@ -252,7 +252,12 @@ func (q *QP) Memory() int {
 }
 
 // setState changes the state.
-func (q *QP) setState(s State) { q.state.Store(uint32(s)) }
+func (q *QP) setState(s State) {
+	from := State(q.state.Swap(uint32(s)))
+	if d := q.dev; d.onState != nil && from != s {
+		d.changes = append(d.changes, StateChange{QP: q, From: from, To: s, At: d.clock()})
+	}
+}
 
 // look is called when somebody posted work.
 func (q *QP) look() {

@@ -90,3 +90,10 @@ type Event struct {
 	CQ   *CQ
 	SRQ  *SRQ
 }
+
+// StateChange is what became of a queue pair, and when by the device's clock. One that is destroyed goes to RESET.
+type StateChange struct {
+	QP       *QP
+	From, To State
+	At       int64
+}

@@ -50,7 +50,7 @@ const (
 
 // Types returns the table.
 func Types() []Type {
-	return []Type{
+	return append([]Type{
 		{typeLog, "The first line: what the log is of.", []string{"schema", "program", "files"}},
 		{typeCM, "A message of the communication manager passed.", []string{"src", "dst", "message", "local_comm_id"}},
 		{typeStream, "The first packet of one direction of a connection.", ofPacket},
@@ -81,8 +81,8 @@ func Types() []Type {
 		}},
 		{typeVerdict, "At the end: a finding that stands, count times, with a summary of all of them.", append(
 			ofStream[:len(ofStream):len(ofStream)], "id", "severity", "summary", "count", "last_frame")},
-		{typeEnd, "The last line: how much there was.", []string{"frames", "connections"}},
-	}
+		{typeEnd, "The last line: how much there was; missed are events, of serve, that came faster than they could be written.", []string{"frames", "connections", "missed"}},
+	}, servedTypes...)
 }
 
 // WriteMarkdown writes the table as documentation.
