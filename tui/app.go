@@ -167,9 +167,6 @@ func (a *app) tick() bool {
 		}
 	}
 	changed := s.tick()
-	if len(s.effects) > 0 { // what they fetch is drawn when it is there, not before and after
-		return false
-	}
 	return changed || s.working()
 }
 

@@ -249,6 +249,12 @@ func (g *packetGrid) load(s *screen, key string) {
 		numbers = append(numbers, g.number(i))
 	}
 	ses := s.ses
+	if s.tailing() { // they are in memory: to ask for them and to draw twice costs more
+		if rows, ok := ses.rowsNow(numbers); ok {
+			g.cache = rows
+			return
+		}
+	}
 	s.start(key, func() func(*screen) {
 		rows := ses.rows(numbers)
 		return func(*screen) { g.cache = rows }

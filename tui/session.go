@@ -151,7 +151,19 @@ type row = index.Row
 func (ses *Session) rows(numbers []uint64) []row {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
-	var out []row
+	return ses.read(numbers)
+}
+
+// rowsNow is rows, unless somebody else is reading.
+func (ses *Session) rowsNow(numbers []uint64) (rows []row, ok bool) {
+	if !ses.mu.TryLock() {
+		return nil, false
+	}
+	defer ses.mu.Unlock()
+	return ses.read(numbers), true
+}
+
+func (ses *Session) read(numbers []uint64) (out []row) {
 	for i := 0; i < len(numbers); {
 		n := 1
 		for i+n < len(numbers) && numbers[i+n] == numbers[i]+uint64(n) {

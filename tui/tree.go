@@ -26,7 +26,7 @@ type node struct {
 func treeOf(s *screen, r *row) []node {
 	var all []node
 	p, frame := &r.Packet, r.Data
-	for _, l := range packetline.AppendLayers(nil, p) {
+	packetline.EachLayer(p, frame, func(l dissect.Layer) {
 		title := l.String()
 		switch l {
 		case dissect.LayerFrame:
@@ -54,7 +54,7 @@ func treeOf(s *screen, r *row) []node {
 		if to > from {
 			all[at].from, all[at].to = from, to
 		}
-	}
+	})
 	if problems := p.Problems(); len(problems) > 0 {
 		all = append(all, node{layer: "Problems", heading: true, text: "Problems", style: cells.Title})
 		for _, q := range problems {

@@ -25,6 +25,7 @@ var parts = []struct {
 	{"index", indexing},
 	{"screen", firstScreens},
 	{"cost", costs},
+	{"live", lives},
 }
 
 // bench is one run of the command.
@@ -37,7 +38,7 @@ type bench struct {
 func main() {
 	binary := flag.String("binary", "./rocescope", "the built program")
 	out := flag.String("out", "", "write the page to this `file`; else to standard output")
-	only := flag.String("only", "", "run only these parts, comma-separated: index, screen, cost")
+	only := flag.String("only", "", "run only these parts, comma-separated: index, screen, cost, live")
 	packets := flag.Int("packets", 5_000_000, "packets of the capture")
 	dir := flag.String("dir", "", "`folder` for the capture, some gigabytes; else a temporary one")
 	keep := flag.String("file", "", "use this capture, and keep it; it is made if it is not there")
@@ -62,7 +63,7 @@ func run(binary, out, only, dir, keep string, packets int) error {
 		defer os.RemoveAll(dir)
 		b.file = filepath.Join(dir, "big.pcapng")
 	}
-	if _, err := os.Stat(b.file); err != nil {
+	if _, err := os.Stat(b.file); err != nil && only != "live" {
 		g := traffic.New(traffic.Config{Connections: 64, HostPairs: 8, Payload: 1024})
 		if err := g.WriteFile(b.file, packets, true); err != nil {
 			return err
