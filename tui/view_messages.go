@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rocescope/rocescope/flows"
 	"github.com/rocescope/rocescope/internal/report"
@@ -44,6 +45,25 @@ func latencyText(m *flows.Message) string {
 	return dur(int64(d))
 }
 
+// upperText is what an upper protocol says of a message.
+func upperText(s *screen, m *flows.Message) (string, cells.Style) {
+	u := m.Upper
+	if u == nil {
+		return "", cells.Faint
+	}
+	text, st := u.Summary, cells.Plain
+	switch {
+	case u.Answers():
+		text += fmt.Sprintf(" (to packet %d, %s)", u.Request, dur(u.Latency))
+	case u.Request != 0:
+		text += fmt.Sprintf(" (of packet %d)", u.Request)
+	}
+	if u.Failed {
+		st = cells.Bad
+	}
+	return s.masked(text), st
+}
+
 func messageCols() []col[flows.Message] {
 	type msg = flows.Message
 	ofMessage := func(_ *screen, m *msg) string {
@@ -71,6 +91,7 @@ func messageCols() []col[flows.Message] {
 			}
 			return fmt.Sprint(m.Resends), cells.Warn
 		}, num: func(m *msg) float64 { return float64(m.Resends) }},
+		{name: "carries", title: "carries", hide: true, least: 24, text: func(s *screen, m *msg) (string, cells.Style) { return upperText(s, m) }},
 		{name: "status", title: "status", least: 16, text: func(_ *screen, m *msg) (string, cells.Style) { return statusText(m) }},
 	}
 	for rank, name := range []string{"psn", "started", "packets", "direction"} { // what goes first where there is little room
@@ -90,6 +111,7 @@ type messageList struct {
 	total   int
 	partial bool
 	loaded  bool
+	carries bool // there is an upper protocol, which has a column then
 	failed  error
 	of      *flows.Snapshot // the snapshot that they were asked for with
 }
@@ -109,9 +131,19 @@ func (l *messageList) refresh(s *screen) {
 		return func(s *screen) {
 			l.of, l.loaded, l.failed = snap, true, err
 			l.total, l.partial = got.Total, got.Partial
-			l.table.set(s, got.List)
+			l.show(s, got.List)
 		}
 	})
+}
+
+func (l *messageList) show(s *screen, list []flows.Message) {
+	if !l.carries && slices.ContainsFunc(list, func(m flows.Message) bool { return m.Upper != nil }) {
+		l.carries = true
+		if k := slices.IndexFunc(l.table.cols, func(c col[flows.Message]) bool { return c.name == "carries" }); !slices.Contains(l.table.shown, k) {
+			l.table.toggleColumn(k)
+		}
+	}
+	l.table.set(s, list)
 }
 
 func (l *messageList) draw(s *screen, c *cells.Canvas, focused bool) {
@@ -240,6 +272,9 @@ func (v *messageView) draw(s *screen, c *cells.Canvas) {
 	}
 	if m.Seen < m.Bytes {
 		y = paragraph(c, y, "seen", cells.Note, fmt.Sprintf("%s of %s of payload passed here", report.Bytes(m.Seen), report.Bytes(m.Bytes)))
+	}
+	if text, st := upperText(s, m); text != "" {
+		y = paragraph(c, y, "carries", st, text)
 	}
 	panelTitle(c, rect{0, y + 1, c.W, 1}, "Its packets", true)
 	v.split = y + 1

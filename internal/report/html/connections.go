@@ -244,6 +244,9 @@ func (b *builder) detail(t *trail, c *report.Connection) connectionView {
 		}
 	}
 	v.About += "."
+	if text := carries(c.Upper); text != "" {
+		v.About += " " + text + "."
+	}
 	for d := range t.spaces {
 		if p := t.psnPlot(flows.Direction(d), b.zero, b.flags[c.ID]); p != nil {
 			v.Wide = append(v.Wide, p)
