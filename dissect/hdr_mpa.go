@@ -189,6 +189,52 @@ func (p *Packet) FPDU(b []byte, off int) {
 	}
 }
 
+// InFPDU reports whether a layer is one of an FPDU, of which a segment may hold
+// several.
+func (l Layer) InFPDU() bool { return l >= LayerFPDU && l <= LayerRDMAPImmediate }
+
+// EachFPDU calls do for each FPDU that begins in the packet's segment, until it
+// returns false. Meanwhile the packet's layers are those of that FPDU; behind it
+// they are those of the first one again. What has no FPDU has its call, too.
+func (p *Packet) EachFPDU(frame []byte, do func() bool) {
+	first := p.listed
+	for do() && p.nextFPDU(frame) {
+	}
+	p.listed = first
+}
+
+// nextFPDU lists the headers of the FPDU behind the one that is listed, in its
+// place; false where there is none.
+func (p *Packet) nextFPDU(b []byte) bool {
+	at := p.find(LayerFPDU)
+	end := min(len(b), int(p.payload+p.payloadLen))
+	if at < 0 || at+2 > end {
+		return false
+	}
+	at += FPDUSize(int(be16(b[at:])))
+	if at+4 > end {
+		return false
+	}
+	n, ok := FPDUAt(b[at:end])
+	if !ok {
+		return false
+	}
+	if size := FPDUSize(n); at+size <= end {
+		if crc := binary.LittleEndian.Uint32(b[at+size-4:]); crc != 0 && crc != FPDUCRC(b[at:at+size-4]) {
+			return false
+		}
+	}
+	kept := p.list[:0]
+	for _, x := range p.list[:p.nlisted] {
+		if !x.layer.InFPDU() {
+			kept = append(kept, x)
+		}
+	}
+	p.nlisted = uint8(len(kept))
+	p.FPDU(b[:end], at)
+	return true
+}
+
 var mpaFields = append(append(mpaRows(LayerMPARequest), mpaRows(LayerMPAReply)...), []Field{
 	{Name: "iwarp_mpa.ulpdulength", Text: "ULPDU length", Layer: LayerFPDU, Bit: 0, Width: 16, Kind: Dec},
 	{Name: "iwarp_mpa.crc", Text: "CRC-32C", Layer: LayerFPDU, Kind: Hex, Digits: 8, Get: fpduCRC},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -195,5 +196,47 @@ func TestFilterOfIWARP(t *testing.T) {
 	}
 	if n := bytes.Count(runOK(t, "analyze", "--json", "--messages", file, "-Y", filter), []byte{'\n'}); n != chosen || n == len(all) {
 		t.Errorf("%d messages, want %d", n, chosen)
+	}
+}
+
+// All FPDUs that begin in a segment are shown, and any of them makes a filter select it.
+func TestFPDUsOfSegment(t *testing.T) {
+	d := testkit.NewDuplex()
+	mpa := testkit.MPA{CRC: true}
+	d.Send(0, testkit.MPAFrame("Req", 0x40, 1, nil))
+	d.Send(1, testkit.MPAFrame("Rep", 0x40, 1, nil))
+	segment := mpa.FPDU(testkit.Untagged(3, true, 0, 0, 1, 0, []byte("one")))
+	segment = append(segment, mpa.FPDU(testkit.Tagged(0, true, 0x77, 0x1000, []byte("two two")))...)
+	segment = append(segment, mpa.FPDU(testkit.Untagged(6, true, 0xBEEF, 0, 2, 0, []byte("three")))...)
+	fourth := mpa.FPDU(testkit.ReadRequest(1, 0x51, 0x100, 50, 0x52, 0x200))
+	d.Send(0, append(segment, fourth[:30]...)) // the fourth goes on in the next segment
+	d.Send(0, fourth[30:])
+	damaged := mpa.FPDU(testkit.Untagged(3, true, 0, 0, 3, 0, []byte("fine")))
+	next := mpa.FPDU(testkit.Untagged(3, true, 0, 0, 4, 0, []byte("damaged")))
+	next[len(next)-1] ^= 1
+	d.Send(0, append(damaged, next...))
+	file := testkit.WriteCapture(t, "fpdus.pcap", d.Frames)
+
+	out := string(runOK(t, "show", "-r", file, "-Y", "frame.number >= 6", "-T", "fields", "-E", "separator=;",
+		"-e", "iwarp_rdma.opcode", "-e", "iwarp_ddp.msn", "-e", "iwarp_ddp.stag", "-e", "iwarp_rdma.inval_stag", "-e", "iwarp_mpa.ulpdulength"))
+	if want := "0x03,0x00,0x06,0x01;1,2,1;0x00000077;48879;21,21,23,46\n;;;;\n0x03;3;;;22\n"; out != want {
+		t.Errorf("fields are\n%swant\n%s", out, want)
+	}
+	for filter, want := range map[string]string{
+		"iwarp_rdma.opcode == 0": "6\n", "iwarp_rdma.opcode == 3": "6\n8\n", "iwarp_ddp.stag": "6\n", "iwarp_rdma.inval_stag == 0xbeef": "6\n",
+		"iwarp_ddp.msn == 2 && iwarp_ddp.stag == 0x77": "6\n", "iwarp_ddp.msn in {3, 4}": "8\n", "iwarp_rdma.opcode != 3": "", "iwarp_ddp.msn == 4": "",
+	} {
+		if got := string(runOK(t, "show", "-r", file, "-Y", filter, "-T", "fields", "-e", "frame.number")); got != want {
+			t.Errorf("%s selects %q, want %q", filter, got, want)
+		}
+	}
+	tree := string(runOK(t, "show", "-V", "-r", file, "-Y", "frame.number == 6"))
+	for text, want := range map[string]int{"iwarp_mpa.ulpdulength": 4, "iwarp_ddp.msn": 3, "iwarp_ddp.stag": 1, "iwarp_mpa.crc": 3, "tcp.srcport": 1} {
+		if n := strings.Count(tree, " "+text+"\n"); n != want {
+			t.Errorf("%d lines of %s, want %d\n%s", n, text, want, tree)
+		}
+	}
+	if strings.LastIndex(tree, "iwarp_ddp.msn") > strings.Index(tree, "\nPayload") {
+		t.Errorf("the last FPDU stands behind the payload\n%s", tree)
 	}
 }

@@ -67,6 +67,9 @@ func completeField(_ *cobra.Command, _ []string, begun string) ([]string, cobra.
 // false, and dst unchanged, where it has no more.
 func (c *column) append(dst []byte, b *engine.Batch, i, n int) (out []byte, ok bool) {
 	p, frame := &b.Packets[i], b.Data[i]
+	if len(c.rows) > 0 && c.rows[0].Layer.InFPDU() {
+		return c.ofFPDUs(dst, p, frame, n)
+	}
 	if n == 0 {
 		var o *flows.Outcome
 		if c.needs.end {
@@ -83,6 +86,26 @@ func (c *column) append(dst []byte, b *engine.Batch, i, n int) (out []byte, ok b
 		}
 	}
 	return dst, false
+}
+
+// ofFPDUs is append for what each FPDU of a segment may have.
+func (c *column) ofFPDUs(dst []byte, p *dissect.Packet, frame []byte, n int) (out []byte, ok bool) {
+	p.EachFPDU(frame, func() bool {
+		for _, f := range c.rows {
+			if out, ok = f.AppendText(dst, p, frame); ok {
+				if n == 0 {
+					return false
+				}
+				n--
+			}
+		}
+		ok = false
+		return true
+	})
+	if !ok {
+		return dst, false
+	}
+	return out, true
 }
 
 func (c *column) isNumber() bool {

@@ -14,7 +14,6 @@ import (
 // name in filters beside it.
 type treePrinter struct {
 	styles  styles
-	layers  []dissect.Layer
 	outcome flows.Outcome
 }
 
@@ -28,13 +27,12 @@ const shownBytes = 16
 
 func (t *treePrinter) packet(dst []byte, b *engine.Batch, i int) []byte {
 	p, frame := &b.Packets[i], b.Data[i]
-	t.layers = packetline.AppendLayers(t.layers[:0], p)
-	for _, l := range t.layers {
+	packetline.EachLayer(p, frame, func(l dissect.Layer) {
 		dst = t.title(dst, p, l)
 		for _, f := range dissect.LayerFields(l) {
 			dst = t.field(dst, p, frame, f)
 		}
-	}
+	})
 	if problems := p.Problems(); len(problems) > 0 {
 		dst = t.heading(dst, "Problems")
 		for _, q := range problems {

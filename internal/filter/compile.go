@@ -69,14 +69,14 @@ func compileAll(cs []cond) []matcher {
 func each(all bool, rows []row, test func(r *row, positive bool) matcher) matcher {
 	pass, fail := make([]matcher, len(rows)), make([]matcher, len(rows))
 	for i := range rows {
-		pass[i] = test(&rows[i], true)
+		pass[i] = rows[i].ofFPDUs(test(&rows[i], true))
 	}
 	several := len(rows) > 1 || manyValued(&rows[0])
 	if !all || !several {
 		return anyOf(pass)
 	}
 	for i := range rows {
-		fail[i] = test(&rows[i], false)
+		fail[i] = rows[i].ofFPDUs(test(&rows[i], false))
 	}
 	some, none := anyOf(pass), anyOf(fail)
 	return func(p *dissect.Packet, frame []byte, m *flows.Mark, o *flows.Outcome) bool {
@@ -155,8 +155,27 @@ func compileHas(c *condHas) matcher {
 		default:
 			ms = append(ms, compileNumber(r, &numberTest{mask: maxUint}, spans{{0, maxUint}}))
 		}
+		ms[i] = r.ofFPDUs(ms[i])
 	}
 	return anyOf(ms)
+}
+
+// inFPDU reports whether the row is of what each FPDU of a segment may have.
+func (r *row) inFPDU() bool { return r.layer.InFPDU() || r.f != nil && r.f.Layer.InFPDU() }
+
+// ofFPDUs makes a test of a row one that any FPDU of a segment may pass, where
+// FPDUs have the row.
+func (r *row) ofFPDUs(test matcher) matcher {
+	if !r.inFPDU() {
+		return test
+	}
+	return func(p *dissect.Packet, frame []byte, m *flows.Mark, o *flows.Outcome) (is bool) {
+		p.EachFPDU(frame, func() bool {
+			is = test(p, frame, m, o)
+			return !is
+		})
+		return is
+	}
 }
 
 // numberTest tells whether a number is in a set. One interval is tested by

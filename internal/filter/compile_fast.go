@@ -33,7 +33,7 @@ func fastNumber(r *row, t *numberTest) matcher {
 
 // manyValued reports whether a row itself can occur several times in a packet.
 func manyValued(r *row) bool {
-	return r.f != nil && r.f.Name == "frame.problem" || r.g != nil && r.g.Name == "finding.id"
+	return r.inFPDU() || r.f != nil && r.f.Name == "frame.problem" || r.g != nil && r.g.Name == "finding.id"
 }
 
 // opcodes is a set of opcodes, one bit each.

@@ -16,6 +16,30 @@ func AppendLayers(dst []dissect.Layer, p *dissect.Packet) []dissect.Layer {
 	return dst
 }
 
+// EachLayer calls do for each layer, in the order of the packet's bytes, with all
+// FPDUs of its segment: while it is called, the packet's layers are those of the
+// FPDU at hand.
+func EachLayer(p *dissect.Packet, frame []byte, do func(l dissect.Layer)) {
+	var room [32]dissect.Layer
+	told := false
+	for _, l := range AppendLayers(room[:0], p) {
+		switch {
+		case !l.InFPDU():
+			do(l)
+		case !told:
+			told = true
+			p.EachFPDU(frame, func() bool {
+				for l := range p.Listed {
+					if l.InFPDU() {
+						do(l)
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
 // insertLayer puts a layer where it belongs among those behind the frame. What
 // begins where the payload does goes in front of that.
 func insertLayer(dst []dissect.Layer, p *dissect.Packet, l dissect.Layer) []dissect.Layer {
