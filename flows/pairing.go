@@ -359,6 +359,9 @@ func (t *Tracker) pair(a, b uint32) {
 	slices.SortFunc(held, func(x, y heldPacket) int { return cmp.Compare(x.Number, y.Number) })
 	ends := [2]endpoint{cb.end[1], ca.end[1]}
 	id, firstNum := min(ca.id, cb.id), min(ca.firstNum, cb.firstNum)
+	if t.opt.Sink.Turned != nil && len(held) > 0 {
+		t.opt.Sink.Turned(cb.id, held[len(held)-1].Number)
+	}
 	if t.opt.Sink.Joined != nil {
 		t.opt.Sink.Joined(max(ca.id, cb.id), id)
 	}

@@ -23,6 +23,9 @@ type Sink struct {
 	// Joined tells that two streams turned out to be one connection, which has
 	// number into: Marks that said gone mean it too.
 	Joined func(gone, into uint32)
+	// Turned tells, in front of Joined, that Marks which say conn, of packets up to that frame, mean the other direction: the
+	// stream was taken for the first side's by itself, and is the second's.
+	Turned func(conn uint32, upTo uint64)
 	// Step tells each step of a queue pair's state when a packet proves it, of the connection as it is known by then: its
 	// identity, its two queue pairs without their history, and which of them it is (by the direction in which it sends).
 	// A weaker state behind a stronger one, and one that later packets show to be another's, are told too.

@@ -50,6 +50,7 @@ type Index struct {
 	places  *places
 	store   store
 	aliases aliases
+	turns   turns
 	found   findings
 	said    messages
 	watch   watchers
@@ -104,7 +105,7 @@ func Open(ctx context.Context, o Options) (*Index, error) {
 
 // chain puts the index in front of what the caller wants to hear of the tracker.
 func (x *Index) chain(s *flows.Sink) {
-	finding, message, joined := s.Finding, s.Message, s.Joined
+	finding, message, joined, turned := s.Finding, s.Message, s.Joined, s.Turned
 	s.Finding = func(f *flows.Finding) {
 		x.found.add(f)
 		if finding != nil {
@@ -115,6 +116,12 @@ func (x *Index) chain(s *flows.Sink) {
 		x.said.add(m)
 		if message != nil {
 			message(m)
+		}
+	}
+	s.Turned = func(conn uint32, upTo uint64) {
+		x.turns.set(conn, upTo)
+		if turned != nil {
+			turned(conn, upTo)
 		}
 	}
 	s.Joined = func(gone, into uint32) {

@@ -41,9 +41,10 @@ func sequential(t testing.TB, open func(context.Context) (captures.Source, error
 		return nil, err
 	}
 	var all []truth
-	joined := map[uint32]uint32{}
+	joined, turned := map[uint32]uint32{}, map[uint32]uint64{}
 	o.Track, o.CheckICRC = true, true
 	o.Tracker.Sink.Joined = func(gone, into uint32) { joined[gone] = into }
+	o.Tracker.Sink.Turned = func(conn uint32, upTo uint64) { turned[conn] = upTo }
 	o.Sinks = []engine.Sink{engine.SinkFunc(func(b *engine.Batch) error {
 		for i := range b.Packets {
 			all = append(all, truth{b.Packets[i], b.Marks[i], bytes.Clone(b.Data[i]), b.Matched[i]})
@@ -54,6 +55,9 @@ func sequential(t testing.TB, open func(context.Context) (captures.Source, error
 	_, err = engine.New(o).Run(t.Context(), src)
 	for i := range all {
 		m := &all[i].Mark
+		if all[i].Packet.Number <= turned[m.Conn] {
+			m.Direction = m.Direction.Reverse()
+		}
 		for joined[m.Conn] != 0 {
 			m.Conn = joined[m.Conn]
 		}
@@ -212,6 +216,42 @@ func TestSamePacketsAsReadingOn(t *testing.T) {
 			}
 			samePackets(t, x, want)
 		})
+	}
+}
+
+// TestDirectionsAreTheConnections: a packet goes where its connection says, also one that passed before it was known whose
+// partner is whose.
+func TestDirectionsAreTheConnections(t *testing.T) {
+	_, files := sampleFrames(t)
+	checked := 0
+	for name, data := range files {
+		x := indexed(t, Options{Open: fileOpener(write(t, name, data)), Again: true})
+		conns := map[uint32]*flows.Connection{}
+		for i, all := 0, x.Snapshot().Connections; i < len(all); i++ {
+			conns[all[i].ID] = &all[i]
+		}
+		r := x.NewReader()
+		var row Row
+		for n := x.First(); n <= x.Last(); n++ {
+			if err := r.At(n, &row); err != nil {
+				t.Fatal(err)
+			}
+			p, k := &row.Packet, conns[row.Mark.Conn]
+			if k == nil || !p.Has(dissect.LayerBTH) || p.Op().Family == dissect.Congestion || !k.A.Known || !k.B.Known {
+				continue
+			}
+			toA, toB := p.Dst == k.A.Addr && p.DestQP == k.A.QPN, p.Dst == k.B.Addr && p.DestQP == k.B.QPN
+			if toA == toB {
+				continue
+			}
+			checked++
+			if want := map[bool]flows.Direction{true: flows.AToB, false: flows.BToA}[toB]; row.Mark.Direction != want {
+				t.Fatalf("%s: packet %d of connection %d goes %v, should be %v", name, n, k.ID, row.Mark.Direction, want)
+			}
+		}
+	}
+	if checked < 1000 {
+		t.Errorf("only %d packets have been checked", checked)
 	}
 }
 

@@ -78,6 +78,9 @@ func (r *Reader) load(s *segment, n uint64) {
 		e := &r.entries[k]
 		r.scan.next(e)
 		e.Number = r.from + uint64(k)
+		if r.x.turns.has(e.Mark.Conn, e.Number) {
+			e.Mark.Direction = e.Mark.Direction.Reverse()
+		}
 		e.Mark.Conn = r.x.aliases.get(e.Mark.Conn)
 	}
 }
