@@ -187,15 +187,31 @@ func (a *Answer) err(c *Command) error {
 	return nil
 }
 
+// farewell is how long a hook's program may take to end when its input has; one that does nothing any more is killed.
+const farewell = time.Second
+
 // Close ends the program.
 func (h *ExecHook) Close() error {
 	err := h.in.Close()
-	for range h.lines { // what it still says
-	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer crash.Guard()
+		for range h.lines { // what it still says
+		}
+	}()
 	if h.cmd == nil {
+		<-ended
 		return err
 	}
-	return errors.Join(err, h.cmd.Wait())
+	select {
+	case <-ended:
+		return errors.Join(err, h.cmd.Wait())
+	case <-time.After(farewell):
+		err = errors.Join(err, h.cmd.Process.Kill())
+		_ = h.cmd.Wait() // it says that it was killed
+		return errors.Join(err, fmt.Errorf("the hook went on for %v when its input had ended, and was killed", farewell))
+	}
 }
 
 // ServeHook answers commands from in on out for a device in this process.
