@@ -211,3 +211,15 @@ func TestScreenSteersAGenerator(t *testing.T) {
 	x.press("p").sees("paused for").press("p").sees("running for")
 	x.press("q").sees("Traffic is being sent. Stop it and quit?").press("y").sees("it ended with")
 }
+
+// TestScreenServesAndMeasures is a server and a client, both on the screen: what passed is counted on both, what was measured
+// comes behind the client's screen, and what was served behind the server's.
+func TestScreenServesAndMeasures(t *testing.T) {
+	lab := newPeers(t, testkit.LabOptions{})
+	server := openTerminal(t, lab.B, 120, 50, "serve", "-i", lab.B.Iface, "--tui")
+	server.sees("serve on", "running for", "0 frames")
+	client := openTerminal(t, lab.A, 120, 50, "bench", "write", "10.9.0.2", "-n", "500", "-s", "5000", "--verify", "--tui", "--fault", "drop nth=40")
+	client.sees("bench", "finished for", "drop nth=40", "both ways").press("q").sees("it ended with 0", "verdict: good", "checked and right")
+	server.sees("running for", "both ways").press("S").sees("Stop serve on").press("y").sees("finished for")
+	server.press("q").sees("it ended with", "calls by exchange", "served")
+}
