@@ -24,13 +24,14 @@ type feed struct {
 	packets, messages, done uint64 // done: messages that ended well
 	evicted, evictedPackets uint64 // connections whose record went to the sink, and what it said
 	findings                uint64
-	first                   string // the name of a finding
+	found                   map[string]uint64 // of each kind
+	first                   string            // the name of a finding
 }
 
 const batchSize = 512
 
 func newFeed(opt flows.Options) *feed {
-	f := &feed{batch: flows.Batch{
+	f := &feed{found: map[string]uint64{}, batch: flows.Batch{
 		Packets: make([]dissect.Packet, batchSize), Data: make([][]byte, batchSize), Marks: make([]flows.Mark, batchSize),
 	}}
 	opt.Sink = flows.Sink{
@@ -40,7 +41,11 @@ func newFeed(opt flows.Options) *feed {
 				f.done++
 			}
 		},
-		Finding: func(g *flows.Finding) { f.findings++; f.first = g.Check().Title },
+		Finding: func(g *flows.Finding) {
+			f.findings++
+			f.found[g.Check().ID] += g.Count
+			f.first = g.Check().Title
+		},
 		Connection: func(c *flows.Connection) {
 			f.evicted++
 			f.evictedPackets += c.Streams[0].Packets + c.Streams[1].Packets
