@@ -23,6 +23,7 @@ import (
 func newAnnotateCommand(a *app) *cobra.Command {
 	var force bool
 	var hide privacyOptions
+	var described exchangeFiles
 	cmd := &cobra.Command{
 		Use:   "annotate IN OUT",
 		Short: "Write a capture anew with each finding as a packet comment, for Wireshark",
@@ -42,19 +43,24 @@ others.`,
 			if len(args) != 2 {
 				return errUsage("annotate reads one capture and writes another: rocescope annotate IN OUT")
 			}
-			return runAnnotate(cmd.Context(), a, args[0], args[1], force, hide.mask())
+			exchanges, err := described.read()
+			if err != nil {
+				return err
+			}
+			return runAnnotate(cmd.Context(), a, args[0], args[1], force, hide.mask(), exchanges)
 		},
 	}
+	described.add(cmd.Flags())
 	hide.add(cmd.Flags())
 	cmd.Flags().BoolVar(&force, "force", false, "overwrite OUT if it is there")
 	return cmd
 }
 
-func runAnnotate(ctx context.Context, a *app, in, out string, force bool, mask *privacy.Mask) error {
+func runAnnotate(ctx context.Context, a *app, in, out string, force bool, mask *privacy.Mask, exchanges []flows.Exchange) error {
 	if in == "-" {
 		return errUsage("annotate reads its capture twice: save standard input to a file first")
 	}
-	notes, snapshot, damage, err := note(ctx, a, in, mask)
+	notes, snapshot, damage, err := note(ctx, a, in, mask, exchanges)
 	if err != nil {
 		return err
 	}
@@ -84,7 +90,7 @@ func runAnnotate(ctx context.Context, a *app, in, out string, force bool, mask *
 }
 
 // note reads the capture and finds what to write on its packets. damage is what cuts the capture off.
-func note(ctx context.Context, a *app, path string, mask *privacy.Mask) (*annotate.Notes, *flows.Snapshot, error, error) {
+func note(ctx context.Context, a *app, path string, mask *privacy.Mask, exchanges []flows.Exchange) (*annotate.Notes, *flows.Snapshot, error, error) {
 	in := newInput([]string{path})
 	if in.stream {
 		return nil, nil, nil, errUsage("annotate reads its capture twice, so that only files will do: save %s first", path)
@@ -95,6 +101,7 @@ func note(ctx context.Context, a *app, path string, mask *privacy.Mask) (*annota
 	}
 	notes := &annotate.Notes{}
 	eo := engine.Options{Privacy: mask, CheckICRC: true, Track: true, Sinks: []engine.Sink{notes}}
+	eo.Tracker.Exchanges = exchanges
 	notes.Listen(&eo.Tracker.Sink)
 	p := engine.New(eo)
 	stop := a.startProgress(p.Progress)

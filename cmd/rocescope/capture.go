@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rocescope/rocescope/captures"
+	"github.com/rocescope/rocescope/flows"
 	"github.com/rocescope/rocescope/internal/report"
 	"github.com/rocescope/rocescope/internal/sink/metrics"
 	"github.com/rocescope/rocescope/internal/version"
@@ -34,6 +35,8 @@ type captureOptions struct {
 	sink     captureSinkOptions
 	metrics  string // address
 	privacy  privacyOptions
+	exchange exchangeFiles
+	known    []flows.Exchange // what they describe
 	events   string // file
 }
 
@@ -84,6 +87,7 @@ IFACE" says so, and docs/capture.md what to do.
 	f.StringVar(&o.events, "events", "", "analyze at the same time, and write what happens into this `file`, a JSON object a line (rocescope.events/1)")
 	o.sink.addLive(f)
 	addMetricsFlag(f, &o.metrics)
+	o.exchange.add(f)
 	o.privacy.add(f)
 	f.BoolVarP(&o.list, "list-interfaces", "D", false, "list the interfaces")
 	_ = cmd.RegisterFlagCompletionFunc("interface", completeInterface)
@@ -115,6 +119,22 @@ func (o *captureOptions) check() error {
 	return o.live.check()
 }
 
+// readExchanges reads the descriptions of exchanges, and lets the ports that they name through the filter where there is one.
+func (o *captureOptions) readExchanges() (err error) {
+	if o.known, err = o.exchange.read(); err != nil {
+		return err
+	}
+	if filter := strings.TrimSpace(o.live.filter); filter == "none" || filter == "all" {
+		return nil
+	}
+	for i := range o.known {
+		for _, port := range o.known[i].Ports {
+			o.live.tcpPorts = append(o.live.tcpPorts, uint(port))
+		}
+	}
+	return nil
+}
+
 // looks says whether the traffic is analyzed while it is captured.
 func (o *captureOptions) looks() bool {
 	return o.findings || o.summary || o.events != "" || o.sink.to != "" || o.metrics != ""
@@ -137,6 +157,9 @@ type session struct {
 // capture runs `rocescope capture`.
 func (a *app) capture(ctx context.Context, o *captureOptions) error {
 	if err := o.check(); err != nil {
+		return err
+	}
+	if err := o.readExchanges(); err != nil {
 		return err
 	}
 	live, err := o.live.open()

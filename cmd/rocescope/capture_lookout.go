@@ -77,7 +77,7 @@ func newLookout(a *app, o *captureOptions, ifaces []captures.Interface, rows *ro
 	if l.events = log; log != nil {
 		log.attach(&eo)
 	}
-	eo.Tracker.MaxDetails = -1
+	eo.Tracker.MaxDetails, eo.Tracker.Exchanges = -1, o.known
 	l.pipeline = engine.New(eo)
 	if rows != nil {
 		rows.begin(l)

@@ -205,7 +205,7 @@ func (r *rowSink) close(s *flows.Snapshot) error {
 
 // bothSinks calls two sinks.
 func bothSinks(a, b flows.Sink) flows.Sink {
-	return flows.Sink{Message: both(a.Message, b.Message), Finding: both(a.Finding, b.Finding), Connection: both(a.Connection, b.Connection)}
+	return flows.Sink{Message: both(a.Message, b.Message), IWARP: both(a.IWARP, b.IWARP), Finding: both(a.Finding, b.Finding), Connection: both(a.Connection, b.Connection)}
 }
 
 func both[T any](f, g func(*T)) func(*T) {
