@@ -93,6 +93,9 @@ func connectionCols() []col[flows.Connection] {
 			if c.Streams[0].Latency.Coalesced+c.Streams[1].Latency.Coalesced > 0 {
 				mark = "≤"
 			}
+			if c.Streams[0].Latency.Coarse || c.Streams[1].Latency.Coarse {
+				mark += "~"
+			}
 			return mark + dur(n), cells.Plain
 		}, num: func(c *conn) float64 { return float64(worst(c)) }},
 		count("resent", "resent", 6, cells.Warn, func(s *flows.Stream) uint64 { return s.RetransmittedPackets }, "flow.retransmission"),

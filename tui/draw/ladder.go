@@ -180,7 +180,7 @@ func (l *Ladder) Draw(c *cells.Canvas) {
 	case c.W < 100:
 		left, right = 20, 4
 	case c.W >= 140:
-		right = 30
+		right = c.W * 3 / 10 // what a finding says in full
 	}
 	x1, x2 := left, c.W-right-1
 	if x2-x1 < 12 {
