@@ -137,7 +137,8 @@ func liveScreen(b *bench, to string) ([]page.Row, error) {
 		_ = send.Wait()
 	}()
 	var parts []float64
-	for _, keys := range [][]string{{"1"}, {"4", "F"}, {"Space"}} {
+	// A live capture is followed from the start.
+	for _, keys := range [][]string{{"1"}, {"4"}, {"Space"}} {
 		part, err := t.share(keys...)
 		if err != nil {
 			return nil, err
