@@ -14,7 +14,7 @@ func TestTestOnWire(t *testing.T) {
 		code        ExitCode
 		want        string
 	}{
-		{"", "--tier quick", exitOK, "1 reported, 162 passed, 92 skipped"}, // what needs a hook is skipped, and nothing fails
+		{"", "--tier quick --patience 300ms", exitOK, "1 reported, 162 passed, 92 skipped"}, // what needs a hook is skipped, and nothing fails
 		{"", "--case GOOD-WRITE,GOOD-READ,BTH-01,RETH-01,PSN-01,PSN-07,RETH-07,D7,CM-ALIVE,Q-WRITE", exitOK, "9 passed, 1 skipped"},
 		{"", "-R --case GOOD-WRITE,RETH-01,PSN-05", exitOK, "3 passed"},
 		{"--misbehave rkey-unchecked", "--case RETH-01,BTH-01", exitJudged, "1 failed, 1 passed"},
