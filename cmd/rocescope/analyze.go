@@ -245,6 +245,7 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 		log.attach(&eo)
 	}
 
+	in.onlyRead()
 	src, err := in.open(ctx)
 	if err != nil {
 		return err

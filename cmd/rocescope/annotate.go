@@ -95,6 +95,7 @@ func note(ctx context.Context, a *app, path string, mask *privacy.Mask, exchange
 	if in.stream {
 		return nil, nil, nil, errUsage("annotate reads its capture twice, so that only files will do: save %s first", path)
 	}
+	in.onlyRead()
 	src, err := in.open(ctx)
 	if err != nil {
 		return nil, nil, nil, err

@@ -23,7 +23,11 @@ func dropPrivileges() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
 	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none[0])), 0)
-	return threadsError(errno)
+	if errno != 0 {
+		return threadsError(errno)
+	}
+	_ = denyCalls(true) // on top, where the kernel can
+	return nil
 }
 
 // allThreads makes a system call on each thread. A build with C has threads that Go does not know, and is refused.

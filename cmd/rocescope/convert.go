@@ -93,8 +93,10 @@ func runConvert(ctx context.Context, a *app, in, out string, o *convertOptions) 
 	}
 	var src captures.Source
 	var text io.Reader
+	from := newInput([]string{in})
+	from.onlyRead()
 	if kind == "capture" {
-		if src, err = newInput([]string{in}).open(ctx); err != nil {
+		if src, err = from.open(ctx); err != nil {
 			return err
 		}
 		defer src.Close()

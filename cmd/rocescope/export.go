@@ -162,6 +162,9 @@ func (a *app) export(ctx context.Context, o *exportOptions, in *input, dest stri
 		return err
 	}
 	run := sink.Run{Probe: o.name(), ID: runOf(o.name(), in)}
+	if o.to != "clickhouse" && !strings.HasPrefix(dest, "clickhouse://") {
+		in.onlyRead()
+	}
 	src, err := in.open(ctx)
 	if err != nil {
 		return err

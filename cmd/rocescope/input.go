@@ -73,6 +73,14 @@ func (in *input) open(ctx context.Context) (captures.Source, error) {
 	}
 }
 
+// onlyRead gives up what reading files does not need, sockets among it, before the first byte of theirs is looked at. Whoever reads an
+// interface does that when it is open.
+func (in *input) onlyRead() {
+	if in.live == nil {
+		_ = denyCalls(false) // where that cannot be, the files are still wanted
+	}
+}
+
 // inputError gives an error of reading captures exit code 4, and leaves the
 // names of packages out of what it says.
 func inputError(err error) error {

@@ -10,6 +10,7 @@ import (
 
 func main() {
 	collectLater()
+	ownProcess = true
 	os.Exit(int(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)))
 }
 

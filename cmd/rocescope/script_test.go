@@ -14,8 +14,11 @@ import (
 	"github.com/rocescope/rocescope/internal/testkit"
 )
 
+// programs are what the test binary is when it is called by another name.
+var programs = map[string]func(){"rocescope": checkedMain}
+
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"rocescope": checkedMain})
+	testscript.Main(m, programs)
 }
 
 // TestScripts runs testdata/script/*.txtar: commands as a user types them, and what they print, word for word.

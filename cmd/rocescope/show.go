@@ -151,6 +151,7 @@ func runShow(ctx context.Context, a *app, in *input, o *showOptions) error {
 	}
 	eo.Reopen = func() (captures.Source, error) { return in.open(ctx) }
 
+	in.onlyRead()
 	src, err := in.open(ctx)
 	if err != nil {
 		return err
