@@ -37,7 +37,7 @@ type captureOptions struct {
 	privacy  privacyOptions
 	exchange exchangeFiles
 	known    []flows.Exchange // what they describe
-	events   string // file
+	events   string           // file
 }
 
 func newCaptureCommand(a *app) *cobra.Command {

@@ -39,7 +39,7 @@ var directions = []struct {
 	{"internal/privacy", []string{"dissect", "flows", "flows/iwarp"}},
 	{"internal/engine", []string{"captures", "dissect", "flows", "internal/filter", "internal/privacy"}},
 	{"inject/*", []string{"inject/*", "dissect", "flows", "captures", "internal/xsk", "internal/filter", "internal/engine", "internal/config", "internal/crash"}},
-	{"internal/sink", []string{"flows", "dissect"}},
+	{"internal/sink", []string{"flows", "flows/iwarp", "dissect"}},
 	{"internal/sink/*", []string{"internal/sink", "flows", "dissect"}},
 	{"internal/report", []string{"flows", "flows/*", "dissect"}},
 	{"internal/report/*", []string{"internal/report", "flows", "dissect"}},
