@@ -12,9 +12,10 @@ var (
 	aInteger = &schema.Schema{Type: schema.Types{"integer"}}
 )
 
-// showLineSchema is a line of -T jsonl: each field that `fields` lists, and those of the headers around a tunnel.
+// showLineSchema is a line of -T jsonl: each field that `fields` lists, and those of the headers around a tunnel. With -e a
+// column may have another of its field's names.
 func showLineSchema() *schema.Schema {
-	s := &schema.Schema{Type: schema.Types{"object"}, Comment: "A packet: its fields by their full names; docs/fields.md says what they are.", Properties: &schema.Properties{}}
+	s := &schema.Schema{Type: schema.Types{"object"}, Comment: "A packet: its fields by their full names; docs/fields.md says what they are.", Properties: &schema.Properties{}, Additional: &schema.Schema{Type: schema.Types{"string", "number"}}}
 	for l := range dissect.NumLayers {
 		for _, f := range dissect.LayerFields(l) {
 			s.Properties.Set(outerPrefix(l)+f.Name, fieldSchema(f.Kind, f.Width))

@@ -186,7 +186,7 @@ func TestSchemas(t *testing.T) {
 			}
 		}
 	}
-	for _, bad := range []string{`{"frame.number":"one"}`, `{"frame.nmbr":1}`, `[{"_source":{"layers":{"frame":{"frame.number":1}}}}]`} {
+	for _, bad := range []string{`{"frame.number":"one"}`, `{"bth.psn":[1]}`, `[{"_source":{"layers":{"frame":{"frame.number":1}}}}]`} {
 		if checkJSON([]string{"show"}, []byte(bad)) == nil {
 			t.Errorf("%s passes", bad)
 		}
