@@ -245,7 +245,7 @@ func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error
 		log.attach(&eo)
 	}
 
-	in.onlyRead()
+	in.onlyRead(o.html, o.events)
 	src, err := in.open(ctx)
 	if err != nil {
 		return err

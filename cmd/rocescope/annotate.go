@@ -60,7 +60,12 @@ func runAnnotate(ctx context.Context, a *app, in, out string, force bool, mask *
 	if in == "-" {
 		return errUsage("annotate reads its capture twice: save standard input to a file first")
 	}
-	notes, snapshot, damage, err := note(ctx, a, in, mask, exchanges)
+	from := newInput([]string{in})
+	if from.stream {
+		return errUsage("annotate reads its capture twice, so that only files will do: save %s first", in)
+	}
+	from.onlyRead(out)
+	notes, snapshot, damage, err := note(ctx, a, from, mask, exchanges)
 	if err != nil {
 		return err
 	}
@@ -90,12 +95,7 @@ func runAnnotate(ctx context.Context, a *app, in, out string, force bool, mask *
 }
 
 // note reads the capture and finds what to write on its packets. damage is what cuts the capture off.
-func note(ctx context.Context, a *app, path string, mask *privacy.Mask, exchanges []flows.Exchange) (*annotate.Notes, *flows.Snapshot, error, error) {
-	in := newInput([]string{path})
-	if in.stream {
-		return nil, nil, nil, errUsage("annotate reads its capture twice, so that only files will do: save %s first", path)
-	}
-	in.onlyRead()
+func note(ctx context.Context, a *app, in *input, mask *privacy.Mask, exchanges []flows.Exchange) (*annotate.Notes, *flows.Snapshot, error, error) {
 	src, err := in.open(ctx)
 	if err != nil {
 		return nil, nil, nil, err

@@ -193,10 +193,12 @@ func (a *app) capture(ctx context.Context, o *captureOptions) error {
 	return s.run(ctx)
 }
 
-// reach is what a capture under way still needs: folders to make files in, TCP ports to connect to.
+// reach is what a command under way still needs.
 type reach struct {
-	folders []string
-	ports   []uint16
+	read    []string // files
+	folders []string // to make files in
+	back    bool     // and to read them, and folders made there, again
+	ports   []uint16 // of TCP, to connect to
 }
 
 // confine gives up what a capture under way does not need: capabilities, and all files and connections but those within reach.

@@ -3,13 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// fence keeps a capture from the file system but for a few folders, and from making or taking TCP connections but to a few
-// ports (Landlock).
+// fence keeps a command from the file system but for a few files and folders, and from making or taking TCP connections but to a
+// few ports (Landlock).
 // Whatever packets make this program do, it cannot read or change a file with it. What is open stays open.
 type fence struct{ ruleset int }
 
@@ -33,6 +34,9 @@ var landlockRights = []struct {
 // the oldest.
 const landlockInFolder = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
 	unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR
+
+// landlockBack is what it takes besides to read what was made there, and to clear it away.
+const landlockBack = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR
 
 // landlockVersion is what this kernel has of Landlock, 0 for nothing.
 func landlockVersion() int {
@@ -64,8 +68,22 @@ func newFence(r reach) (*fence, error) {
 		return nil, fmt.Errorf("make rules for Landlock: %w", errno)
 	}
 	f := &fence{int(ruleset)}
+	inFolder := uint64(landlockInFolder)
+	if r.back {
+		inFolder |= landlockBack
+	}
+	for _, file := range r.read {
+		access := uint64(unix.LANDLOCK_ACCESS_FS_READ_FILE)
+		if info, err := os.Stat(file); err == nil && info.IsDir() {
+			access |= unix.LANDLOCK_ACCESS_FS_READ_DIR // it is no capture, which is to be said
+		}
+		// A pipe has no place in the file system, and stays open to whoever has it.
+		if err := f.allow(file, access); err != nil && !errors.Is(err, unix.EBADFD) {
+			return nil, errors.Join(err, unix.Close(f.ruleset))
+		}
+	}
 	for _, folder := range r.folders {
-		if err := f.allow(folder, landlockInFolder&handled.Handled_access_fs); err != nil {
+		if err := f.allow(folder, inFolder&handled.Handled_access_fs); err != nil {
 			return nil, errors.Join(err, unix.Close(f.ruleset))
 		}
 	}
@@ -90,21 +108,21 @@ type landlockNetPort struct{ allowed, port uint64 }
 
 const landlockRuleNetPort = 2
 
-// allow lets a folder stay within reach.
-func (f *fence) allow(folder string, access uint64) error {
-	dir, err := unix.Open(folder, unix.O_PATH|unix.O_CLOEXEC, 0)
+// allow lets a file or a folder stay within reach.
+func (f *fence) allow(path string, access uint64) error {
+	place, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("open %s for Landlock: %w", folder, err)
+		return fmt.Errorf("open %s for Landlock: %w", path, err)
 	}
-	defer unix.Close(dir)
-	rule := unix.LandlockPathBeneathAttr{Allowed_access: access, Parent_fd: int32(dir)}
+	defer unix.Close(place)
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: access, Parent_fd: int32(place)}
 	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(f.ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
-		return fmt.Errorf("a rule of Landlock for %s: %w", folder, errno)
+		return fmt.Errorf("a rule of Landlock for %s: %w", path, errno)
 	}
 	return nil
 }
 
-// enter closes the fence behind every thread, for good. It takes NoNewPrivs, which dropPrivileges has set.
+// enter closes the fence behind every thread, for good. It takes the promise of noNewPrivileges.
 func (f *fence) enter() error {
 	if f == nil {
 		return nil

@@ -13,8 +13,7 @@ import (
 // dropPrivileges gives up every capability, on all threads and for good: what is open stays open, and nothing that
 // packets make this program do can need more. It is called once sockets and files are open.
 func dropPrivileges() error {
-	// Neither exec nor anything else gives them back.
-	if err := allThreads(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
+	if err := noNewPrivileges(); err != nil {
 		return err
 	}
 	if err := allThreads(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL); err != nil {
@@ -29,6 +28,9 @@ func dropPrivileges() error {
 	_ = denyCalls(true) // on top, where the kernel can
 	return nil
 }
+
+// noNewPrivileges promises, for every thread, that neither exec nor anything else gives privileges back.
+func noNewPrivileges() error { return allThreads(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1) }
 
 // allThreads makes a system call on each thread. A build with C has threads that Go does not know, and is refused.
 func allThreads(call, a, b uintptr) error {

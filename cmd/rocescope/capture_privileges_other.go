@@ -5,6 +5,8 @@ package main
 // dropPrivileges has nothing to drop where nothing can be captured.
 func dropPrivileges() error { return nil }
 
+func noNewPrivileges() error { return nil }
+
 // asInvoker opens files.
 func asInvoker(open func() error) error { return open() }
 

@@ -94,7 +94,7 @@ func runConvert(ctx context.Context, a *app, in, out string, o *convertOptions) 
 	var src captures.Source
 	var text io.Reader
 	from := newInput([]string{in})
-	from.onlyRead()
+	from.onlyRead(out)
 	if kind == "capture" {
 		if src, err = from.open(ctx); err != nil {
 			return err

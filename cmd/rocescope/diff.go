@@ -91,7 +91,7 @@ func runDiff(ctx context.Context, a *app, pathA, pathB string, o *diffOptions) e
 	if (logs[0] || logs[1]) && o.privacy.mask() != nil {
 		return errUsage("diff --privacy needs captures: masked event logs come from analyze --events --privacy-key SECRET, with the same secret for both")
 	}
-	newInput([]string{pathA, pathB}).onlyRead()
+	newInput([]string{pathA, pathB}).onlyRead(o.html)
 	r, damage, err := compare(ctx, [2]string{pathA, pathB}, logs, o)
 	if err != nil {
 		return err

@@ -163,7 +163,7 @@ func (a *app) export(ctx context.Context, o *exportOptions, in *input, dest stri
 	}
 	run := sink.Run{Probe: o.name(), ID: runOf(o.name(), in)}
 	if o.to != "clickhouse" && !strings.HasPrefix(dest, "clickhouse://") {
-		in.onlyRead()
+		in.onlyRead(dest)
 	}
 	src, err := in.open(ctx)
 	if err != nil {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/rocescope/rocescope/captures"
 	"github.com/rocescope/rocescope/internal/crash"
@@ -73,11 +75,47 @@ func (in *input) open(ctx context.Context) (captures.Source, error) {
 	}
 }
 
-// onlyRead gives up what reading files does not need, sockets among it, before the first byte of theirs is looked at. Whoever reads an
-// interface does that when it is open.
-func (in *input) onlyRead() {
-	if in.live == nil {
-		_ = denyCalls(false) // where that cannot be, the files are still wanted
+// onlyRead gives up what reading files does not need, before the first byte of theirs is looked at: all other files, but for the
+// places of outputs, and sockets and programs. Whoever reads an interface does that when it is open. What cannot be given up
+// is no reason to stop: the files are still wanted.
+func (in *input) onlyRead(outputs ...string) {
+	if in.live != nil || !ownProcess {
+		return
+	}
+	_, _ = time.Now().Zone() // which reads a file the first time
+	r := reach{back: true}
+	for _, path := range in.paths {
+		if path != "-" {
+			r.read = append(r.read, path)
+		}
+	}
+	for _, path := range outputs {
+		if path != "" && path != "-" {
+			r.folders = append(r.folders, folderOf(path))
+		}
+	}
+	if in.stream {
+		r.folders = append(r.folders, os.TempDir()) // for what has to be read twice
+	}
+	if f, err := newFence(r); err == nil && noNewPrivileges() == nil {
+		_ = f.enter()
+	}
+	_ = denyCalls(false)
+}
+
+// folderOf is the folder that is there already in which a file or a folder is made.
+func folderOf(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return path
+	}
+	for {
+		path = filepath.Dir(path)
+		if _, err := os.Stat(path); err == nil || path == filepath.Dir(path) {
+			return path
+		}
 	}
 }
 

@@ -1,20 +1,69 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rocescope/rocescope/internal/testkit"
 )
 
 // giverUp is the name by which the test binary is a process that gives up system calls, and tries them.
 const giverUp = "gives-up-calls"
 
-func init() { programs[giverUp] = triesCalls }
+func init() {
+	programs[giverUp] = triesCalls
+	programs[reader] = triesFiles
+}
+
+// reader is the name by which the test binary is a process that reads a file offline: its arguments are a file to read, one that it
+// was not told of, a place for an output, and one elsewhere.
+const reader = "reads-files"
+
+func triesFiles() {
+	ownProcess = true
+	named, other, out, elsewhere := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
+	newInput([]string{named}).onlyRead(out)
+	for _, path := range []string{named, other} {
+		_, err := os.ReadFile(path)
+		fmt.Println("read", err == nil, errors.Is(err, os.ErrPermission))
+	}
+	for _, path := range []string{out, elsewhere} {
+		err := os.WriteFile(path, []byte("x"), 0o600)
+		fmt.Println("write", err == nil, errors.Is(err, os.ErrPermission))
+	}
+}
+
+// TestReadersStayWithinReach: who reads a file offline can open that one, make its output, and nothing else.
+func TestReadersStayWithinReach(t *testing.T) {
+	if landlockVersion() == 0 {
+		t.Skip("this kernel has no Landlock")
+	}
+	if testkit.RaceEnabled {
+		t.Skip("the race detector brings threads that Go does not know")
+	}
+	in, out, elsewhere := t.TempDir(), t.TempDir(), t.TempDir()
+	named, other := filepath.Join(in, "named"), filepath.Join(in, "other")
+	for _, path := range []string{named, other} {
+		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Args = []string{reader, named, other, filepath.Join(out, "new"), filepath.Join(elsewhere, "new")}
+	got, err := cmd.CombinedOutput()
+	const want = "read true false\nread false true\nwrite true false\nwrite false true\n"
+	if err != nil || string(got) != want {
+		t.Errorf("%v\n%s", err, got)
+	}
+}
 
 // triesCalls gives up system calls, makes each of them with nonsense, on this thread and on one that was there before, and prints
 // what came of it.
