@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// busyFor is how long Open tries again where the queue is in use: the kernel frees a closed socket's queue later.
-const busyFor = 100 * time.Millisecond
+// busyFor is how long Open tries again where the queue is in use: the kernel frees a closed socket's queue later, on a busy machine much later.
+const busyFor = 2 * time.Second
 
 // Open makes a socket and binds it to its queue.
 func Open(options Options) (*Socket, error) {
@@ -230,7 +230,7 @@ func (s *Socket) bind(shared *Socket) error {
 	}
 	err := unix.Bind(s.kernel.fd, &address)
 	for until := time.Now().Add(busyFor); err == unix.EBUSY && time.Now().Before(until); {
-		time.Sleep(busyFor / 10)
+		time.Sleep(10 * time.Millisecond)
 		err = unix.Bind(s.kernel.fd, &address)
 	}
 	if err == nil {
