@@ -55,7 +55,6 @@ type part struct {
 	prev    int64            // time of the frame before frames[0]
 	n       int              // packets decoded; less than frames only after a fault
 	err     error            // the fault
-	turn    uint64           // how many parts come before
 
 	packets []dissect.Packet
 	data    [][]byte
