@@ -143,6 +143,7 @@ func (c *Conn) recv() (offset, length int, err error) {
 var (
 	errSilence      = errors.New("nothing completed in time")
 	errDisconnected = errors.New("the other side disconnected")
+	errFlushed      = errors.New("completed with IBV_WC_WR_FLUSH_ERR: work request flushed")
 )
 
 // next waits for a completion.
@@ -153,6 +154,9 @@ func (c *Conn) next() (rnic.Completion, error) {
 	for {
 		c.cq.ReqNotify(false)
 		if c.cq.Poll(one[:]) == 1 {
+			if one[0].Status == rnic.WRFlushErr {
+				return one[0], errFlushed
+			}
 			if one[0].Status != rnic.Success {
 				return one[0], fmt.Errorf("completed with %v: %s", one[0].Status, one[0].Status.Text())
 			}
