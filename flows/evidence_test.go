@@ -190,6 +190,13 @@ func TestFindingsAreBounded(t *testing.T) {
 	if n := len(s.tracker.findings.list); n > 5 {
 		t.Errorf("%d findings are kept, want at most 5", n)
 	}
+	kept := uint64(0)
+	for _, f := range s.tracker.findings.list {
+		kept += f.Count
+	}
+	if left := s.FindingsLeft; left == 0 || kept+left != uint64(len(s.occurrences)) {
+		t.Errorf("%d times in the list and %d left out, of %d", kept, left, len(s.occurrences))
+	}
 }
 
 func TestConnectionsInOrder(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 func (t *Tracker) Snapshot() *Snapshot {
 	s := &Snapshot{
 		Packets: t.packets, Protocols: t.protocols, Opcodes: t.opcodes, ICRC: t.icrc,
-		Evicted: t.evicted, Findings: t.allFindings(),
+		Evicted: t.evicted, Findings: t.allFindings(), FindingsLeft: t.findings.left,
 		HostPairs: t.hostPairs(), HostsLeft: t.hostTable.leftOut, Pauses: t.pauseSenders(), Shadow: t.shadow.record(),
 	}
 	s.Mirrored = t.mirrored

@@ -20,6 +20,7 @@ type findingKey struct {
 type findingSet struct {
 	list  []Finding
 	index map[findingKey]int
+	left  uint64 // findings for which there was no room
 }
 
 func newFindingSet() findingSet { return findingSet{index: map[findingKey]int{}} }
@@ -70,6 +71,7 @@ func (t *Tracker) addFinding(f *Finding) {
 		return
 	}
 	if len(t.findings.list) >= t.opt.MaxFindings {
+		t.findings.left++
 		return
 	}
 	f.Last = f.Frame

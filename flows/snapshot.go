@@ -10,19 +10,20 @@ import (
 // Snapshot is the state of everything that a Tracker knows, made at a batch
 // boundary. Nothing in it changes later.
 type Snapshot struct {
-	Packets     uint64 // tracked, of any protocol
-	Protocols   ProtocolCounts
-	Opcodes     [256]uint64
-	ICRC        [4]uint64 // by dissect.ICRCStatus, of packets that have one
-	Connections []Connection
-	Findings    []Finding     // gravest first, then by frame
-	HostPairs   []HostPair    // in order of first sight
-	HostsLeft   uint64        // streams of host pairs beyond those that are kept
-	Pauses      []PauseSender // in the order of their first XOFF
-	Shadow      ShadowMemory
-	IWARP       []iwarp.Connection // in order of first sight
-	Mirrored    uint64             // packets that were captured twice, inside a tunnel and outside it
-	Evicted     uint64             // connections whose record went to the sink because the table was full
+	Packets      uint64 // tracked, of any protocol
+	Protocols    ProtocolCounts
+	Opcodes      [256]uint64
+	ICRC         [4]uint64 // by dissect.ICRCStatus, of packets that have one
+	Connections  []Connection
+	Findings     []Finding     // gravest first, then by frame
+	HostPairs    []HostPair    // in order of first sight
+	HostsLeft    uint64        // streams of host pairs beyond those that are kept
+	Pauses       []PauseSender // in the order of their first XOFF
+	Shadow       ShadowMemory
+	IWARP        []iwarp.Connection // in order of first sight
+	Mirrored     uint64             // packets that were captured twice, inside a tunnel and outside it
+	Evicted      uint64             // connections whose record went to the sink because the table was full
+	FindingsLeft uint64             // findings that only the sink got, because the list was full
 }
 
 // ProtocolCounts are packets by protocol. CM and CNP packets are counted under

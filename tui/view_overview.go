@@ -160,6 +160,9 @@ func (v *overviewView) facts(s *screen, c *cells.Canvas) {
 		}
 		line("kept", kept, cells.Plain)
 	}
+	if snap.FindingsLeft > 0 {
+		line("left out", report.Plural(snap.FindingsLeft, "finding")+" for want of room", cells.Warn)
+	}
 	if snap.Evicted > 0 {
 		line("evicted", report.Plural(snap.Evicted, "connection")+" for want of room", cells.Warn)
 	}

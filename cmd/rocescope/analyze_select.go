@@ -136,7 +136,7 @@ func (s *selection) of(all *flows.Snapshot) *flows.Snapshot {
 	left := *all
 	left.IWARP = s.iwarp(all.IWARP)
 	left.Packets, left.Protocols, left.Opcodes, left.ICRC = s.matched, s.protocols, s.opcodes, s.icrc
-	left.Connections, left.Findings, left.Evicted = nil, nil, 0
+	left.Connections, left.Findings, left.Evicted, left.FindingsLeft = nil, nil, 0, 0
 	left.HostPairs, left.HostsLeft = nil, 0
 	if s.protocols.PFC == 0 {
 		left.Pauses = nil

@@ -33,22 +33,23 @@ type Capture struct {
 
 // Document is the analysis document. Its JSON names are fixed: programs depend on them.
 type Document struct {
-	Schema      string            `json:"schema"`
-	Capture     CaptureInfo       `json:"capture"`
-	Filter      *string           `json:"filter"` // what selected everything below capture; null = nothing is left out
-	Protocols   Protocols         `json:"protocols"`
-	Opcodes     map[string]uint64 `json:"opcodes"` // packets by the opcode table's token
-	ICRC        ICRC              `json:"icrc"`
-	Connections []Connection      `json:"connections"`
-	Findings    []Finding         `json:"findings"`
-	HostPairs   []HostPair        `json:"host_pairs"`
-	HostsLeft   uint64            `json:"host_pairs_left"` // streams of host pairs beyond those that are kept
-	Pauses      []PauseSender     `json:"pauses"`
-	Shadow      *Shadow           `json:"shadow"` // null: not asked for
-	IWARP       []IWARPConnection `json:"iwarp"`
-	Mirrored    uint64            `json:"captured_twice"` // packets, inside a tunnel and outside it; each counted once
-	Evicted     uint64            `json:"evicted"`        // connections left out because the table was full
-	Counters    *Counters         `json:"counters"`       // null: no readings of a device's counters were given
+	Schema       string            `json:"schema"`
+	Capture      CaptureInfo       `json:"capture"`
+	Filter       *string           `json:"filter"` // what selected everything below capture; null = nothing is left out
+	Protocols    Protocols         `json:"protocols"`
+	Opcodes      map[string]uint64 `json:"opcodes"` // packets by the opcode table's token
+	ICRC         ICRC              `json:"icrc"`
+	Connections  []Connection      `json:"connections"`
+	Findings     []Finding         `json:"findings"`
+	HostPairs    []HostPair        `json:"host_pairs"`
+	HostsLeft    uint64            `json:"host_pairs_left"` // streams of host pairs beyond those that are kept
+	Pauses       []PauseSender     `json:"pauses"`
+	Shadow       *Shadow           `json:"shadow"` // null: not asked for
+	IWARP        []IWARPConnection `json:"iwarp"`
+	Mirrored     uint64            `json:"captured_twice"` // packets, inside a tunnel and outside it; each counted once
+	Evicted      uint64            `json:"evicted"`        // connections left out because the table was full
+	FindingsLeft uint64            `json:"findings_left"`  // findings left out because the list was full
+	Counters     *Counters         `json:"counters"`       // null: no readings of a device's counters were given
 }
 
 // CaptureInfo describes the input.

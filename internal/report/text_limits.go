@@ -49,6 +49,9 @@ func (d *Document) Limits() []string {
 	if t.d.Evicted > 0 {
 		lines = append(lines, Plural(t.d.Evicted, "connection")+" left out: the table of connections was full")
 	}
+	if t.d.FindingsLeft > 0 {
+		lines = append(lines, Plural(t.d.FindingsLeft, "finding")+" left out: the list of findings was full")
+	}
 	if c.Limited {
 		lines = append(lines, fmt.Sprintf("anything behind the first %s (-c)", Plural(c.Packets, "packet")))
 	}
