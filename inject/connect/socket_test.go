@@ -70,11 +70,13 @@ func (a *testApp) Results() PerftestResults { return PerftestResults{Average: 2.
 func (a *testApp) Told(r PerftestResults)   { a.told = r }
 func (a *testApp) Closed(err error)         { a.closed++; a.err = err }
 
-// serve starts a server on a port of its own.
+// serve starts a server on a port of its own. Its conversations share an application, unless the server makes its own.
 func serve(t *testing.T, s Server) (*testApp, string) {
 	t.Helper()
 	app := &testApp{}
-	s.New = func(Via, net.Addr) (Application, error) { return app, nil }
+	if s.New == nil {
+		s.New = func(Via, net.Addr) (Application, error) { return app, nil }
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	done := make(chan error)
@@ -293,7 +295,10 @@ func TestServerLimit(t *testing.T) {
 func TestServerHalfOpenSockets(t *testing.T) {
 	const limit, crowd = 16, 600
 	refused := make(chan error, crowd)
-	_, addr := serve(t, Server{Limit: limit, Patience: time.Hour, Failed: func(_ net.Addr, err error) { refused <- err }})
+	_, addr := serve(t, Server{
+		Limit: limit, Patience: time.Hour, Failed: func(_ net.Addr, err error) { refused <- err },
+		New: func(Via, net.Addr) (Application, error) { return &testApp{}, nil },
+	})
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
