@@ -23,7 +23,7 @@ func TestTrafficOnEachQueue(t *testing.T) {
 	var err error
 	lab.B.Do(func() { far, err = Open(Options{Interface: lab.B.Iface, Via: port.ViaXDP, Addrs: addrs[1:]}) })
 	if errors.Is(err, port.ErrNotSupported) || errors.Is(err, port.ErrPrivilege) {
-		t.Skip(err)
+		t.Skip(err) // it says what this kernel or user lacks; CI runs it as root
 	}
 	must(t, err)
 	t.Cleanup(func() { must(t, far.Close()) })

@@ -189,6 +189,11 @@ func (w *Writer) message(m *flows.Message) {
 	w.number("last_psn", uint64(m.LastPSN))
 	w.number("bytes", m.Bytes)
 	w.number("resends", uint64(m.Resends))
+	w.took(m)
+}
+
+// took ends the line of a message with its times.
+func (w *Writer) took(m *flows.Message) {
 	w.signed("first_seen_ns", m.FirstSeen)
 	if d, ok := m.Latency(); ok {
 		w.signed("latency_ns", int64(d))
@@ -219,12 +224,7 @@ func (w *Writer) iwarp(m *flows.Message) {
 	}
 	w.number("bytes", m.Bytes)
 	w.number("segments", uint64(m.Segments))
-	w.signed("first_seen_ns", m.FirstSeen)
-	if d, ok := m.Latency(); ok {
-		w.signed("latency_ns", int64(d))
-	}
-	w.number("last_frame", m.LastFrame)
-	w.end()
+	w.took(m)
 }
 
 func (w *Writer) finding(f *flows.Finding) {
