@@ -215,9 +215,14 @@ func TestIPCM(t *testing.T) {
 	})
 }
 
+// fieldIn is the text of the first field of a name that the packet has; "" without.
 func fieldIn(name string, p *Packet, frame []byte) string {
-	text, _ := LookupField(name)[0].AppendText(nil, p, frame)
-	return string(text)
+	for _, f := range LookupField(name) {
+		if text, ok := f.AppendText(nil, p, frame); ok {
+			return string(text)
+		}
+	}
+	return ""
 }
 
 func TestServiceID(t *testing.T) {

@@ -80,11 +80,24 @@ var viewRows = []viewRow{
 		"PacketRate", "alt_pktrate", "SL", "alt_sl", "SubnetLocal", "alt_subnetlocal", "AckTimeout", "alt_localacktout", "Private", "private"), ""},
 	{LayerCMAPR, func(b []byte) any { return CMAPR(b) }, ib("infiniband.cm.apr.", "LocalCommID", "localcommid", "RemoteCommID", "remotecommid", "InfoLen", "addinfolen", "Status", "apstatus", "Info", "addinfo", "Private", "private"), ""},
 	{LayerIPCM, func(b []byte) any { return IPCM(b) }, ib("infiniband.cm.req.ip_cm.", "MajorVersion", "majv", "MinorVersion", "minv", "IPVersion", "ipv", "SrcPort", "sport"), "Src Dst SetVersion"},
+	{LayerMPARequest, func(b []byte) any { return MPAFrame(b) }, ib("iwarp_mpa.", "Markers", "marker_flag", "CRC", "crc_flag", "Reject", "rej_flag", "Revision", "rev", "PrivateLen", "pdlength"), "IsRequest IsReply Enhanced Reserved"},
+	{LayerMPAReply, func(b []byte) any { return MPAFrame(b) }, ib("iwarp_mpa.", "Markers", "marker_flag", "CRC", "crc_flag", "Reject", "rej_flag", "Revision", "rev", "PrivateLen", "pdlength"), "IsRequest IsReply Enhanced Reserved"},
+	{LayerDDPTagged, func(b []byte) any { return DDP(b) }, ib("iwarp_", "Tagged", "ddp.tagged_flag", "Last", "ddp.last_flag", "Version", "ddp.dv", "RDMAPVersion", "rdma.version", "Opcode", "rdma.opcode",
+		"STag", "ddp.stag", "TO", "ddp.tagged_offset"), "Reserved QN MSN MO Size Terminated"},
+	{LayerDDPUntagged, func(b []byte) any { return DDP(b) }, ib("iwarp_", "Tagged", "ddp.tagged_flag", "Last", "ddp.last_flag", "Version", "ddp.dv", "RDMAPVersion", "rdma.version", "Opcode", "rdma.opcode",
+		"QN", "ddp.qn", "MSN", "ddp.msn", "MO", "ddp.mo"), "Reserved STag TO Size Terminated"},
+	{LayerRDMAPReadRequest, func(b []byte) any { return RDMAPRead(b) }, ib("iwarp_rdma.", "SinkSTag", "sinkstag", "SinkTO", "sinkto", "Length", "rdmardsz", "SourceSTag", "srcstag", "SourceTO", "srcto"), ""},
+	{LayerRDMAPAtomicRequest, func(b []byte) any { return RDMAPAtomic(b) }, ib("iwarp_rdma.atomic.", "Operation", "opcode", "ID", "request_identifier", "STag", "remote_stag", "TO", "remote_tagged_offset",
+		"Compare", "compare_data"), "Data"},
 }
 
 // packetWith makes a packet that has the layer, and its offset in the frame.
 func packetWith(l Layer) (p Packet, at int) {
 	const odd = 5 // so that a getter that counts from the frame's start fails
+	if l >= firstListed {
+		p.enlist(l, odd)
+		return p, p.Offset(l)
+	}
 	p.layers = 1 << l
 	switch {
 	case l < numBaseLayers:

@@ -78,14 +78,7 @@ func checkUpper(t *testing.T, b []byte, u Upper, line string, fields map[string]
 		t.Errorf("facts %+v, want %+v", got, facts)
 	}
 	for name, want := range fields {
-		got := ""
-		for _, f := range LookupField(name) {
-			if v, ok := f.AppendText(nil, p, frame); ok {
-				got = string(v)
-				break
-			}
-		}
-		if got != want {
+		if got := fieldIn(name, p, frame); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
@@ -113,6 +106,83 @@ func TestRPCRDMAByHand(t *testing.T) {
 	}
 }
 
+// Replies, and messages that lie in chunks as a whole (RFC 8166, 3.5 and 4.2; RFC 5531, 9).
+func TestRPCRDMARepliesByHand(t *testing.T) {
+	const noLists = " 00000000 00000000 00000000 "
+	for _, c := range []struct {
+		name, bytes, line string
+		fields            map[string]string
+		facts             UpperFacts
+	}{
+		{
+			"accepted", "00000007 00000001 00000010 00000000" + noLists + "00000007 00000001 00000000 00000000 00000004 aabbccdd 00000000", "RPC reply XID=0x7 Credits=16: success",
+			map[string]string{"rpc.replystat": "0", "rpc.state_accept": "0"},
+			UpperFacts{Response: true, ID: 7},
+		},
+		{
+			"program unavailable", "00000007 00000001 00000010 00000000" + noLists + "00000007 00000001 00000000 00000000 00000000 00000001", "RPC reply XID=0x7 Credits=16: program unavailable",
+			map[string]string{"rpc.replystat": "0", "rpc.state_accept": "1"},
+			UpperFacts{Response: true, Failed: true, ID: 7},
+		},
+		{
+			"denied", "00000007 00000001 00000010 00000000" + noLists + "00000007 00000001 00000001 00000001 00000005", "RPC reply XID=0x7 Credits=16: denied",
+			map[string]string{"rpc.replystat": "1", "rpc.state_accept": ""},
+			UpperFacts{Response: true, Failed: true, ID: 7},
+		},
+		{
+			"a verifier that is too long", "00000007 00000001 00000010 00000000" + noLists + "00000007 00000001 00000000 00000000 00000fff 00000000", "RPC reply XID=0x7 Credits=16",
+			map[string]string{"rpc.state_accept": ""},
+			UpperFacts{Response: true, ID: 7},
+		},
+		{
+			"call in a read chunk", "00000008 00000001 00000010 00000001 00000001 00000000 000000a1 00000800 0000000000001000 00000000 00000000 00000000", "RPC call in a chunk XID=0x8 Credits=16 read chunk of 2048 bytes",
+			map[string]string{"rpcordma.msg_type": "1", "rpcordma.segment.list": "read", "rpcordma.rdma_length": "2048"},
+			UpperFacts{Request: true, ID: 8, NumKeys: 1, Keys: [MaxUpperKeys]uint32{0xA1}},
+		},
+		{
+			"reply in the reply chunk", "00000008 00000001 00000010 00000001 00000000 00000000 00000001 00000001 000000c1 00000400 0000000000002000", "RPC reply in a chunk XID=0x8 Credits=16 reply chunk of 1024 bytes",
+			map[string]string{"rpcordma.segment.list": "reply", "rpcordma.rdma_offset": "0x0000000000002000", "rpcordma.position": ""},
+			UpperFacts{Response: true, ID: 8},
+		},
+		{
+			"call behind an alignment (RDMA_MSGP) of another program", "00000009 00000001 00000010 00000002 00000040 00001000" + noLists + "00000009 00000000 00000002 000186a5 00000003 00000001 00000000 00000000 00000000 00000000",
+			"MOUNTv3 procedure 1 call XID=0x9 Credits=16",
+			map[string]string{"rpc.program": "100005", "rpc.auth.flavor": "0"},
+			UpperFacts{Request: true, ID: 9, Code: 1},
+		},
+		{
+			"call of a program without a name", "00000009 00000001 00000010 00000000" + noLists + "00000009 00000000 00000002 00030d40 00000002 00000005 00000000 00000000 00000000 00000000",
+			"program 200000 v2 procedure 5 call XID=0x9 Credits=16",
+			map[string]string{"nfs.procedure_v3": ""},
+			UpperFacts{Request: true, ID: 9, Code: 5},
+		},
+		{
+			"callback", "0000000a 00000001 00000010 00000000" + noLists + "0000000a 00000000 00000002 40000000 00000001 00000001 00000000 00000000 00000000 00000000",
+			"NFS callback v1 CB_COMPOUND call XID=0xa Credits=16", nil,
+			UpperFacts{Request: true, ID: 10, Code: 1},
+		},
+		{
+			"NFS version 4", "0000000b 00000001 00000010 00000000" + noLists + "0000000b 00000000 00000002 000186a3 00000004 00000001 00000000 00000000 00000000 00000000",
+			"NFSv4 COMPOUND call XID=0xb Credits=16",
+			map[string]string{"nfs.procedure_v4": "1"},
+			UpperFacts{Request: true, ID: 11, Code: 1},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) { checkUpper(t, unhex(t, c.bytes), UpperRPCRDMA, c.line, c.fields, c.facts) })
+	}
+	for name, bytes := range map[string]string{
+		"a chunk that does not end":        "00000008 00000001 00000010 00000001 00000001 00000000 000000a1 00000800",
+		"a list marked by neither 0 nor 1": "00000008 00000001 00000010 00000001 00000002 00000000 00000000",
+		"more segments than there are":     "00000008 00000001 00000010 00000001 00000000 00000001 00000009 000000b1 00000100 0000000000020000",
+		"no reply list":                    "00000008 00000001 00000010 00000001 00000000 00000000",
+	} {
+		b := unhex(t, bytes)
+		if h := parseRPC(b); h.whole || isRPCOpening(b) {
+			t.Errorf("%s: its header is taken for a whole one", name)
+		}
+	}
+}
+
 // iSER's Hello exchange, by RFC 7145, 9.3 and 9.4, which Linux does not use.
 func TestISERByHand(t *testing.T) {
 	hello := "20 11 0040" + strings.Repeat("00", 24)
@@ -120,6 +190,47 @@ func TestISERByHand(t *testing.T) {
 	checkUpper(t, unhex(t, "31 11 0020"+strings.Repeat("00", 24)), UpperISER, "iSER HelloReply", map[string]string{"iser.ord": "0x0020", "iser.flags.rej": "1"}, UpperFacts{})
 	if !isISEROpening(unhex(t, hello)) {
 		t.Error("a Hello is not known by its signature")
+	}
+}
+
+// iSCSI behind iSER's header (RFC 7145, 9.2; RFC 7143, 11).
+func TestISCSIByHand(t *testing.T) {
+	pdu := func(iser string, change map[int]byte) []byte {
+		b := unhex(t, iser)
+		b = append(b, make([]byte, iserSize+iscsiSize-len(b))...)
+		b[iserSize+19] = 9 // the task's tag
+		for at, v := range change {
+			b[iserSize+at] = v
+		}
+		return b
+	}
+	const read, write, neither = "1400 0000 00000000 0000000000000000 000000b1 0000000000002000", "1800 0000 000000a1 0000000000001000", "10"
+	for _, c := range []struct {
+		name   string
+		bytes  []byte
+		line   string
+		fields map[string]string
+		facts  UpperFacts
+	}{
+		{
+			"READ(10)", pdu(read, map[int]byte{0: 1, 1: 0xC1, 22: 0x10, 32: 0x28}), "iSCSI SCSI Command: READ(10) ITT=0x9 Len=4096 ReadSTag=0xb1",
+			map[string]string{"iser.flags.rsv": "1", "iser.read_stag": "0x000000b1", "iscsi.scsicommand.R": "1", "iscsi.scsicommand.W": "0", "scsi_sbc.opcode": "0x28"},
+			UpperFacts{Request: true, ID: 9, Code: 1, NumKeys: 1, Keys: [MaxUpperKeys]uint32{0xB1}},
+		},
+		{
+			"WRITE(10)", pdu(write, map[int]byte{0: 1, 1: 0xA1, 22: 0x10, 32: 0x2A}), "iSCSI SCSI Command: WRITE(10) ITT=0x9 Len=4096 WriteSTag=0xa1",
+			map[string]string{"iser.flags.wsv": "1", "iser.write_base_offset": "0x0000000000001000", "iscsi.scsicommand.W": "1"},
+			UpperFacts{Request: true, ID: 9, Code: 1, NumKeys: 1, Keys: [MaxUpperKeys]uint32{0xA1}},
+		},
+		{"good response", pdu(neither, map[int]byte{0: 0x21}), "iSCSI SCSI Response ITT=0x9: good", map[string]string{"iscsi.scsiresponse.status": "0x00", "iscsi.cmdsn": "", "iscsi.statsn": "0"}, UpperFacts{Response: true, ID: 9, Code: 0x21}},
+		{"check condition, with sense data", pdu(neither, map[int]byte{0: 0x21, 3: 2, 7: 20}), "iSCSI SCSI Response ITT=0x9 Data=20: check condition", map[string]string{"iscsi.datasegmentlength": "20"}, UpperFacts{Response: true, Failed: true, ID: 9, Code: 0x21}},
+		{"login refused", pdu(neither, map[int]byte{0: 0x23, 1: 0x87, 36: 2, 37: 1}), "iSCSI Login Response ITT=0x9 Status=0x201", map[string]string{"iscsi.login.status": "0x0201", "iscsi.login.T": "1", "iscsi.login.nsg": "0x03"}, UpperFacts{Response: true, Failed: true, ID: 9, Code: 0x23}},
+		{"reject", pdu(neither, map[int]byte{0: 0x3F, 2: 4}), "iSCSI Reject ITT=0x9", map[string]string{"iscsi.reject.reason": "0x04"}, UpperFacts{Response: true, Failed: true, ID: 9, Code: 0x3F}},
+		{"Data-In goes on with an answer", pdu(neither, map[int]byte{0: 0x25}), "iSCSI SCSI Data-In ITT=0x9", nil, UpperFacts{ID: 9, Code: 0x25}},
+		{"Data-Out goes on with a question", pdu(neither, map[int]byte{0: 0x05}), "iSCSI SCSI Data-Out ITT=0x9", nil, UpperFacts{ID: 9, Code: 5}},
+		{"a ping without a task", pdu(neither, map[int]byte{0: 0x40, 16: 0xFF, 17: 0xFF, 18: 0xFF, 19: 0xFF}), "iSCSI NOP-Out ITT=0xffffffff", map[string]string{"iscsi.I": "1"}, UpperFacts{ID: 0xFFFFFFFF}},
+	} {
+		t.Run(c.name, func(t *testing.T) { checkUpper(t, c.bytes, UpperISER, c.line, c.fields, c.facts) })
 	}
 }
 
