@@ -2,10 +2,9 @@ package tui
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/rocescope/rocescope/tui/cells"
 )
 
 // screenActions are what keys do wherever one is. A view comes first: see view.act.
@@ -15,7 +14,7 @@ func init() { // not a table of its own, for the palette does these and is one o
 	screenActions = map[action]func(*screen){
 		doBack:        (*screen).back,
 		doLastView:    (*screen).lastView,
-		doOverview:    func(s *screen) { s.open(newOverview()) },
+		doOverview:    (*screen).openOverview,
 		doConnections: func(s *screen) { s.open(newConnections()) },
 		doMessages:    func(s *screen) { s.open(newMessages(s.here().conn)) },
 		doPackets:     (*screen).openPackets,
@@ -40,8 +39,13 @@ func init() { // not a table of its own, for the palette does these and is one o
 		doColumns:     (*screen).chooseColumns,
 		doSort:        (*screen).chooseSort,
 		doZoom: func(s *screen) {
-			s.zoom = !s.zoom
-			s.remember(func(s *screen) { s.zoom = !s.zoom })
+			v, was := s.top(), s.zoom
+			s.zoom = !was
+			s.remember(func(s *screen) {
+				if s.top() == v { // in another view there is nothing to undo any more
+					s.zoom = was
+				}
+			})
 		},
 		doLarger:  func(s *screen) { s.resplit(+splitStep) },
 		doSmaller: func(s *screen) { s.resplit(-splitStep) },
@@ -49,16 +53,17 @@ func init() { // not a table of its own, for the palette does these and is one o
 			s.raw = !s.raw
 			s.say("%s values", map[bool]string{true: "Raw", false: "Pretty"}[s.raw])
 		},
-		doTime:    (*screen).nextTime,
-		doTheme:   (*screen).nextTheme,
-		doMouse:   (*screen).toggleMouse,
-		doPrivacy: (*screen).togglePrivacy,
-		doCopy:    (*screen).copyMenu,
-		doWrite:   (*screen).writePrompt,
-		doUndo:    (*screen).undoLast,
-		doHelp:    func(s *screen) { s.prompt = newHelp(s) },
-		doPalette: func(s *screen) { s.prompt = newPalette(s) },
-		doQuit:    (*screen).leave,
+		doTime:        (*screen).nextTime,
+		doTheme:       (*screen).nextTheme,
+		doMouse:       (*screen).toggleMouse,
+		doPrivacy:     (*screen).togglePrivacy,
+		doCopy:        (*screen).copyMenu,
+		doSaveProfile: (*screen).saveProfile,
+		doWrite:       (*screen).writePrompt,
+		doUndo:        (*screen).undoLast,
+		doHelp:        func(s *screen) { s.prompt = newHelp(s) },
+		doPalette:     func(s *screen) { s.prompt = newPalette(s) },
+		doQuit:        (*screen).leave,
 	}
 }
 
@@ -87,6 +92,18 @@ func (s *screen) open(v view) {
 		return
 	}
 	s.push(v)
+}
+
+// openOverview goes back to the first view, which is the overview, unless something else is steered there.
+func (s *screen) openOverview() {
+	if _, first := s.stack[0].(*overviewView); !first {
+		s.open(newOverview())
+		return
+	}
+	if len(s.stack) > 1 {
+		s.last, s.stack, s.zoom = s.top(), s.stack[:1], false
+		s.top().refresh(s)
+	}
 }
 
 func (s *screen) openPackets() {
@@ -239,17 +256,10 @@ func (s *screen) goTo() {
 
 // goRow moves by so many rows, or to a place in the list.
 func (s *screen) goRow(n int, share bool) {
-	var rows *scroller
-	switch v := s.top().(type) {
-	case *ladderView:
-		rows = &v.scroller
-	default:
-		g := v.grid()
-		if g == nil {
-			s.say("There is no list here.")
-			return
-		}
-		rows = g.scroll()
+	rows := s.rowsHere()
+	if rows == nil {
+		s.say("There is no list here.")
+		return
 	}
 	if share {
 		rows.cur = (rows.n - 1) * n / 100
@@ -310,12 +320,8 @@ func (s *screen) nextTime() {
 }
 
 func (s *screen) nextTheme() {
-	for i, t := range cells.Themes {
-		if t == s.theme {
-			s.theme = cells.Themes[(i+1)%len(cells.Themes)]
-			break
-		}
-	}
+	names := s.o.Config.themeNames()
+	s.theme = s.o.Config.theme(names[(slices.Index(names, s.theme.Name)+1)%len(names)])
 	s.say("Theme %s: %s", s.theme.Name, s.theme.Help)
 }
 
@@ -330,7 +336,7 @@ func (s *screen) togglePrivacy() {
 		s.say("Addresses and keys are shown.")
 	} else {
 		s.privacy = newMask()
-		s.say("Addresses and keys are masked on screen and in copies; payload bytes are not, and no exported file is.")
+		s.say("Addresses and keys are masked on screen, in copies and in files that are written; payload bytes on the screen are not.")
 	}
 	s.top().refresh(s)
 }

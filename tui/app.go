@@ -19,8 +19,13 @@ func init() { noquery.Over() } // by now Bubble Tea has been initialised
 
 // Options say what the screen shows, and how.
 type Options struct {
-	Config   Config
-	Filter   string     // in force from the start
+	Config Config
+	// ConfigPath is the config file; "" without one.
+	ConfigPath string
+	Filter     string // in force from the start
+	// View is what to begin with, by its action's name, and At the packet to go to; "" and 0 for the overview.
+	View     string
+	At       uint64
 	Controls Controls   // a generator or suite; nil without
 	Kept     Kept       // by earlier runs
 	Keep     func(Kept) // called at the end, to keep it for later ones; nil keeps nothing
@@ -35,6 +40,8 @@ type Kept struct {
 	History []string          `json:"history,omitempty"` // filters, newest last
 	Filters map[string]string `json:"filters,omitempty"` // those that were saved under a name
 	Split   int               `json:"split,omitempty"`   // how much of the height lists get, in hundredths
+	// Profiles are settings that were saved on the screen, by name: those of them that differ from none.
+	Profiles map[string]Config `json:"profiles,omitempty"`
 }
 
 // app is the Bubble Tea model: it turns events into what the screen understands, runs effects, and keeps the text that was drawn
@@ -142,6 +149,11 @@ func (a *app) Update(m tea.Msg) (tea.Model, tea.Cmd) {
 			}
 			return nil
 		})
+	}
+	for _, l := range s.takeLent() {
+		cmds = append(cmds, tea.ExecProcess(l.cmd, func(err error) tea.Msg {
+			return endedMsg{"", func(s *screen) { l.done(s, err) }}
+		}))
 	}
 	if s.mouse != a.mouse {
 		a.mouse = s.mouse

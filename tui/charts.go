@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -10,14 +11,65 @@ import (
 	"github.com/rocescope/rocescope/tui/draw"
 )
 
-// drawRates draws what passed over time: bits, and what went wrong among it.
-func drawRates(s *screen, c *cells.Canvas) {
+// reader is a moment of charts at which values are read; the zero value reads nothing.
+type reader struct {
+	at       int64 // ns since the Unix epoch; 0 = none
+	step     int64 // that a column is
+	from, to int64 // what the charts span
+	chart    *draw.Chart
+	w        int
+}
+
+// drawn notes how a chart lies on the screen.
+func (r *reader) drawn(ch *draw.Chart, w int) {
+	r.chart, r.w = ch, w
+	_, r.step = ch.Moment(w, 0)
+	r.from, r.to = ch.Span()
+}
+
+// act moves the moment with left and right; esc takes it away.
+func (r *reader) act(a action) bool {
+	switch {
+	case r.chart == nil:
+		return false
+	case a == doBack && r.at != 0:
+		r.at = 0
+	case a == doLeft && r.at == 0:
+		r.at = r.to - r.step/2
+	case a == doRight && r.at == 0:
+		r.at = r.from + r.step/2
+	case a == doLeft:
+		r.at -= r.step
+	case a == doRight:
+		r.at += r.step
+	case a == doPageUp && r.at != 0:
+		r.at -= 10 * r.step
+	case a == doPageDown && r.at != 0:
+		r.at += 10 * r.step
+	default:
+		return false
+	}
+	if r.at != 0 {
+		r.at = max(r.from+r.step/2, min(r.at, r.to-r.step/2))
+	}
+	return true
+}
+
+// click reads at a column of the chart.
+func (r *reader) click(x int) {
+	if r.chart != nil {
+		r.at, _ = r.chart.Moment(r.w, x)
+	}
+}
+
+// drawRates draws what passed over time: bits, and what went wrong among it. What it says of the moment to read is returned.
+func drawRates(s *screen, c *cells.Canvas, read *reader) (says string) {
 	series := s.ses.rates.series()
 	if len(series.points) == 0 {
 		c.Text(1, 0, cells.Faint, "no packet has a time")
-		return
+		return ""
 	}
-	ch := draw.Chart{Unit: bitsText, ASCII: s.ascii}
+	ch := draw.Chart{Unit: bitsText, ASCII: s.ascii, Cursor: read.at}
 	bits := draw.Curve{Name: "on the wire", Style: cells.Chart1, Interval: series.every, Zero: true, Bars: true}
 	second := float64(time.Second) / float64(series.every)
 	for _, p := range series.points {
@@ -40,6 +92,28 @@ func drawRates(s *screen, c *cells.Canvas) {
 		c.Fit(1, h, c.W-2, cells.Faint, "N NAK or RNR   I wrong ICRC   r sent again   c CE or CNP")
 	}
 	ch.Draw(c.Sub(0, 0, c.W, h))
+	read.drawn(&ch, c.W)
+	if read.at == 0 {
+		return ""
+	}
+	sum := ratePoint{}
+	half := max(read.step, int64(series.every)) / 2
+	for _, p := range series.points { // a column may be many intervals, and an interval many columns
+		if p.at+int64(series.every) > read.at-half && p.at <= read.at+half {
+			sum.packets, sum.bytes = sum.packets+p.packets, sum.bytes+p.bytes
+			sum.naks, sum.bad, sum.resent, sum.cnps = sum.naks+p.naks, sum.bad+p.bad, sum.resent+p.resent, sum.cnps+p.cnps
+		}
+	}
+	says = fmt.Sprintf("around %s, ~%s: %s, %s", s.moment(read.at), dur(2*half+int64(series.every)), report.Plural(sum.packets, "packet"), report.Bytes(sum.bytes))
+	for _, e := range []struct {
+		n    uint64
+		what string
+	}{{sum.naks, "NAK or RNR"}, {sum.bad, "wrong ICRC"}, {sum.resent, "sent again"}, {sum.cnps, "CE or CNP"}} {
+		if e.n > 0 {
+			says += fmt.Sprintf(", %s %s", report.Count(e.n), e.what)
+		}
+	}
+	return says
 }
 
 // connChart is one of the charts of a connection.
@@ -67,8 +141,9 @@ func bytesOf(v float64) string { return report.Bytes(uint64(max(v, 0))) }
 
 // connCharts are the charts of a connection, for the directions that carry something.
 func connCharts(k *flows.Connection) []connChart {
-	var rate, flight, lat connChart
+	var rate, done, flight, lat connChart
 	rate = connChart{title: "Payload rate", unit: bitsText}
+	done = connChart{title: "Messages completed", unit: func(v float64) string { return draw.Short(v) + "/s" }}
 	flight = connChart{title: "Sent and not acknowledged (≤ what the requester had)", unit: bytesOf}
 	lat = connChart{title: "Latency, ~p50 and ~p99", unit: seconds}
 	styles := [2][2]cells.Style{{cells.Chart1, cells.Chart2}, {cells.Chart4, cells.Chart3}}
@@ -81,6 +156,9 @@ func connCharts(k *flows.Connection) []connChart {
 			}})
 		}
 		if st.Latency.Count > 0 {
+			done.curves = append(done.curves, connCurve{name, styles[d][0], d, true, func(p *flows.PointStream, every time.Duration) (float64, bool) {
+				return float64(p.Messages) * float64(time.Second) / float64(every), true
+			}})
 			flight.curves = append(flight.curves, connCurve{name, styles[d][0], d, true, func(p *flows.PointStream, _ time.Duration) (float64, bool) { return float64(p.InFlight), true }})
 			lat.curves = append(lat.curves,
 				connCurve{name + " p50", styles[d][0], d, false, func(p *flows.PointStream, _ time.Duration) (float64, bool) {
@@ -92,7 +170,7 @@ func connCharts(k *flows.Connection) []connChart {
 		}
 	}
 	var all []connChart
-	for _, ch := range []connChart{rate, flight, lat} {
+	for _, ch := range []connChart{rate, flight, lat, done} {
 		if len(ch.curves) > 0 {
 			all = append(all, ch)
 		}
@@ -100,27 +178,55 @@ func connCharts(k *flows.Connection) []connChart {
 	return all
 }
 
-// drawConnCharts draws a connection's charts one below the other; cursor is a moment to read, 0 for none.
-func drawConnCharts(s *screen, c *cells.Canvas, k *flows.Connection) {
+// drawConnCharts draws a connection's charts one below the other, from the one at top on. It returns which that can be.
+func drawConnCharts(s *screen, c *cells.Canvas, k *flows.Connection, top int, read *reader) int {
 	if k.Detail == nil || len(k.Detail.Series.Points) == 0 {
 		c.Text(1, 0, cells.Faint, "Only the first connections of a capture are charted; this is not one of them.")
-		return
+		return 0
 	}
 	charts := connCharts(k)
 	if len(charts) == 0 {
 		c.Text(1, 0, cells.Faint, "Nothing to chart: no payload passed.")
-		return
+		return 0
 	}
 	n := max(1, min(len(charts), c.H/5))
-	for i, ch := range charts[:n] {
+	top = max(0, min(top, len(charts)-n))
+	for i, ch := range charts[top : top+n] {
 		from, to := c.H*i/n, c.H*(i+1)/n
-		drawSeries(s, c.Sub(0, from, c.W, to-from), k, &ch)
+		drawSeries(s, c.Sub(0, from, c.W, to-from), k, &ch, read)
 	}
+	return top
 }
 
-func drawSeries(s *screen, c *cells.Canvas, k *flows.Connection, of *connChart) {
+// readSeries is what the events of a connection come to around a moment.
+func readSeries(s *screen, k *flows.Connection, read *reader) string {
+	if read.at == 0 || k.Detail == nil {
+		return ""
+	}
 	series := &k.Detail.Series
-	ch := draw.Chart{Title: of.title, Unit: of.unit, ASCII: s.ascii}
+	var again, congested uint64
+	half := max(read.step, int64(series.Interval)) / 2
+	for i := range series.Points {
+		if p := &series.Points[i]; p.Time+int64(series.Interval) > read.at-half && p.Time <= read.at+half {
+			for d := range p.Streams {
+				again += p.Streams[d].Retransmissions
+				congested += p.Streams[d].CE + p.Streams[d].CNPs
+			}
+		}
+	}
+	text := " at " + s.moment(read.at)
+	if again > 0 {
+		text += ", " + report.Count(again) + " sent again"
+	}
+	if congested > 0 {
+		text += ", " + report.Count(congested) + " CE or CNP"
+	}
+	return text
+}
+
+func drawSeries(s *screen, c *cells.Canvas, k *flows.Connection, of *connChart, read *reader) {
+	series := &k.Detail.Series
+	ch := draw.Chart{Title: of.title, Unit: of.unit, ASCII: s.ascii, Cursor: read.at}
 	last := series.Points[len(series.Points)-1]
 	ch.From, ch.To = series.Start, last.Time+int64(series.Interval)
 	for _, cu := range of.curves {
@@ -143,4 +249,5 @@ func drawSeries(s *screen, c *cells.Canvas, k *flows.Connection, of *connChart) 
 		}
 	}
 	ch.Draw(c)
+	read.drawn(&ch, c.W)
 }

@@ -8,7 +8,7 @@ func FuzzConfig(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if c, err := ParseConfig("config.yaml", data); err == nil {
+		if c, err := ParseConfig("config.yaml", data, ""); err == nil {
 			_ = c
 		}
 	})

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,6 +30,21 @@ func osc52(text string) string {
 // copy puts a text into the terminal's clipboard.
 func (s *screen) copy(what, text string) {
 	text = s.masked(text)
+	if command := s.o.Config.Copy; command != "" {
+		s.start("copy "+text, func() func(*screen) {
+			cmd := exec.Command("sh", "-c", command)
+			cmd.Stdin = strings.NewReader(text)
+			out, err := cmd.CombinedOutput()
+			return func(s *screen) {
+				if err != nil {
+					s.fail(fmt.Errorf("%s: %w: %s", command, err, strings.TrimSpace(string(out))))
+					return
+				}
+				s.say("Copied %s by %s: %s", what, command, text)
+			}
+		})
+		return
+	}
 	if len(text) > maxCopy {
 		s.say("That is %s, and terminals take %s at most: write it to a file (%s).", report.Bytes(uint64(len(text))), report.Bytes(maxCopy), s.keys.key(doWrite))
 		return
@@ -102,7 +119,11 @@ func (s *screen) copyMenu() {
 		}
 	}
 	add("command line that opens this", s.commandLine())
-	s.prompt = newMenu("Copy (OSC 52, through ssh and tmux too)", all)
+	title := "Copy (OSC 52, through ssh and tmux too)"
+	if s.o.Config.Copy != "" {
+		title = "Copy (" + s.o.Config.Copy + ")"
+	}
+	s.prompt = newMenu(title, all)
 }
 
 // commandLine reopens what is on the screen.
@@ -113,6 +134,12 @@ func (s *screen) commandLine() string {
 	text := s.ses.in.Command
 	if s.filter.text != "" {
 		text += " -Y " + shellQuote(s.filter.text)
+	}
+	if tab := s.tab(); tab != doOverview && tab != doTraffic {
+		text += " --view " + string(tab)
+		if at := s.here().frame; at > 0 && (tab == doPackets || tab == doLadder) {
+			text += fmt.Sprintf(" --at %d", at)
+		}
 	}
 	return text
 }
@@ -181,19 +208,28 @@ func (s *screen) fromCell() {
 	all = append(all, choice{label: "edit it first", help: f, do: func(s *screen) { s.prompt = newFilterPrompt(s, f) }})
 	if field, _, ok := strings.Cut(f, " "); ok || field != "" {
 		if strings.Contains(field, ".") && !strings.HasPrefix(field, "frame.") {
-			all = append(all, choice{label: "as a column", help: field, do: func(s *screen) {
-				s.columns = append(s.columns, field)
-				for _, v := range s.stack {
-					if p, ok := v.(*packetsView); ok {
-						p.list.shown = nil
-					}
-				}
-				s.remember(func(s *screen) { s.columns = s.columns[:max(0, len(s.columns)-1)] })
-			}})
+			all = append(all, choice{label: "as a column", help: field, do: func(s *screen) { s.addColumn(field) }})
 		}
 	}
 	all = append(all, choice{label: "colour such packets", help: f, do: func(s *screen) { s.colour(f) }})
 	s.prompt = newMenu(fmt.Sprintf("%s is %s", name, s.masked(value)), all)
+}
+
+// addColumn adds a field to the list of packets.
+func (s *screen) addColumn(field string) {
+	old := s.columns
+	s.setColumns(append(slices.Clone(old), field))
+	s.remember(func(s *screen) { s.setColumns(old) })
+}
+
+// setColumns has the list of packets show certain fields.
+func (s *screen) setColumns(fields []string) {
+	s.columns = fields
+	for _, v := range s.stack {
+		if p, ok := v.(*packetsView); ok {
+			p.list.shown = nil
+		}
+	}
 }
 
 // writePrompt asks where the packets go that the filter selects.
@@ -202,6 +238,13 @@ func (s *screen) writePrompt() {
 		return
 	}
 	what := "all packets"
+	if s.privacy != nil {
+		defer func() {
+			if a, ok := s.prompt.(*ask); ok {
+				a.title += " (masked)"
+			}
+		}()
+	}
 	var view *index.View
 	if v, ok := s.top().(*packetsView); ok && v.of != nil {
 		what, view = "packets of "+v.label, v.of
@@ -220,7 +263,7 @@ func (s *screen) writePrompt() {
 
 // write writes packets to a file, beside the event loop; it asks before it overwrites one.
 func (s *screen) write(path string, view *index.View, overwrite bool) {
-	ses := s.ses
+	ses, masked := s.ses, s.privacy != nil
 	s.say("Writing %s …", path)
 	s.start("write "+path, func() func(*screen) {
 		if _, err := os.Stat(path); err == nil && !overwrite {
@@ -228,7 +271,7 @@ func (s *screen) write(path string, view *index.View, overwrite bool) {
 				s.prompt = newConfirm(path+" is there already. Overwrite it?", func(s *screen) { s.write(path, view, true) })
 			}
 		}
-		n, err := ses.export(path, view)
+		n, err := ses.export(path, view, masked)
 		return func(s *screen) {
 			if err != nil {
 				s.fail(fmt.Errorf("write %s: %w", path, err))
@@ -238,7 +281,11 @@ func (s *screen) write(path string, view *index.View, overwrite bool) {
 			if ferr != nil {
 				full = path
 			}
-			s.say("Wrote %s to %s, findings as comments.", report.Plural(n, "packet"), full)
+			how := "findings as comments"
+			if masked {
+				how = "masked and without payload, findings as comments"
+			}
+			s.say("Wrote %s to %s, %s.", report.Plural(n, "packet"), full, how)
 		}
 	})
 }

@@ -25,6 +25,17 @@ var tabs = []struct {
 	{doTraffic, "Traffic"},
 }
 
+// Views are the names of the views of a capture.
+func Views() []string {
+	var names []string
+	for _, t := range tabs {
+		if t.do != doTraffic {
+			names = append(names, string(t.do))
+		}
+	}
+	return names
+}
+
 // draw draws everything.
 func (s *screen) draw() *cells.Canvas {
 	c := s.canvas // of the frame before: new memory costs more than what is drawn on it
@@ -76,9 +87,12 @@ func (s *screen) drawCrumbs(c *cells.Canvas) {
 	line.Fill(' ', cells.Bar)
 	right := c.W - 1
 	for _, chip := range s.chips() {
-		right -= cells.Width(chip.text) + 2
-		line.Text(right, 0, chip.style, " "+chip.text+" ")
-		s.areas = append(s.areas, area{rect{right, 0, cells.Width(chip.text) + 2, 1}, chip.do})
+		w := cells.Width(chip.text) + 2
+		if chip.away != nil {
+			w += 2
+		}
+		right -= w
+		s.drawChip(line, right, 0, chip)
 		right--
 	}
 	title := "rocescope"
@@ -105,32 +119,63 @@ func (s *screen) drawCrumbs(c *cells.Canvas) {
 		if i == len(s.stack)-1 {
 			st |= cells.Bold
 		}
+		from := x
 		x = line.Fit(x, 0, right-x-1, st, text)
+		s.clickable(rect{from, 0, x - from, 1}, func(s *screen) {
+			for len(s.stack) > i+1 {
+				s.back()
+			}
+		})
 	}
 }
 
+// clickable has the mouse do something at a place of this frame.
+func (s *screen) clickable(at rect, do func(*screen)) { s.areas = append(s.areas, area{at, do}) }
+
+// doing is an action as the mouse does it.
+func doing(a action) func(*screen) { return func(s *screen) { s.do(a) } }
+
+// chip is a state that can be taken away again.
 type chip struct {
 	text  string
 	style cells.Style
-	do    action
+	do    func(*screen) // a click on it
+	away  func(*screen) // a click on its cross; nil: it has none
+}
+
+// drawChip draws a chip at x in a line of the frame and returns where it ends.
+func (s *screen) drawChip(c *cells.Canvas, x, y int, ch chip) int {
+	from := x
+	x = c.Text(x, y, ch.style, " "+ch.text+" ")
+	s.clickable(rect{from, y, x - from, 1}, ch.do)
+	if ch.away != nil {
+		from = x - 1
+		x = c.Text(x, y, ch.style, "× ")
+		s.clickable(rect{from, y, x - from, 1}, ch.away)
+	}
+	return x
 }
 
 // chips are the states that can be taken away again.
 func (s *screen) chips() []chip {
 	var all []chip
 	if s.frozen != nil {
-		all = append(all, chip{fmt.Sprintf("frozen +%s new", report.Count(s.status.packets-s.frozen.packets)), cells.Chip, doFreeze})
+		all = append(all, chip{fmt.Sprintf("frozen +%s new", report.Count(s.status.packets-s.frozen.packets)), cells.Chip, doing(doFreeze), doing(doFreeze)})
 	} else if s.follow && s.ses != nil && s.ses.Live() {
-		all = append(all, chip{"following", cells.Bar | cells.Bold, doFollow})
+		all = append(all, chip{"following", cells.Bar | cells.Bold, doing(doFollow), nil})
 	}
 	if s.privacy != nil {
-		all = append(all, chip{"masked", cells.Chip, doPrivacy})
+		all = append(all, chip{"masked", cells.Chip, doing(doPrivacy), doing(doPrivacy)})
 	}
 	if s.find.text != "" {
-		all = append(all, chip{"search " + cells.Cut(s.find.text, 16), cells.Chip, doSearch})
+		all = append(all, chip{"search " + cells.Cut(s.find.text, 16), cells.Chip, doing(doSearch), (*screen).endSearch})
 	}
 	if s.zoom {
-		all = append(all, chip{"zoomed", cells.Chip, doZoom})
+		all = append(all, chip{"zoomed", cells.Chip, doing(doZoom), doing(doZoom)})
+	}
+	if s.count > 0 {
+		none := func(s *screen) { s.count = 0 }
+		all = append(all, chip{s.countText(), cells.Chip, none, none})
 	}
 	return all
 }
@@ -153,7 +198,7 @@ func (s *screen) drawTabs(c *cells.Canvas) {
 		x = c.Text(x, 1, cells.Key, key)
 		x = c.Text(x, 1, cells.Plain, " ")
 		x = c.Text(x, 1, st, t.name)
-		s.areas = append(s.areas, area{rect{from, 1, x - from, 1}, t.do})
+		s.clickable(rect{from, 1, x - from, 1}, doing(t.do))
 		x += 3
 		if narrow {
 			x--
@@ -193,9 +238,9 @@ func (s *screen) drawFilter(c *cells.Canvas, y int) {
 	x := c.Text(1, y, cells.Key, s.keys.key(doFilter)+" ")
 	text := s.masked(s.filter.text)
 	state := s.filter.state(s)
-	x = c.Fit(x, y, c.W-cells.Width(state)-8, cells.Chip, " "+text+" ")
-	x = c.Text(x+1, y, cells.Faint, state)
-	s.areas = append(s.areas, area{rect{0, y, x, 1}, doFilter})
+	text = cells.Cut(text, max(8, c.W-x-cells.Width(state)-6))
+	x = s.drawChip(c, x, y, chip{text, cells.Chip, doing(doFilter), doing(doClearFilter)})
+	c.Text(x+1, y, cells.Faint, state)
 }
 
 // drawStatus draws what the capture is, or what there is to say.
@@ -214,7 +259,18 @@ func (s *screen) drawStatus(c *cells.Canvas, y int) {
 	if s.ses == nil {
 		return
 	}
-	line.Fit(1, 0, c.W-2, cells.Bar, strings.Join(s.statusParts(), " · "))
+	text := strings.Join(s.statusParts(), " · ")
+	// What the row under the cursor had no room for: where the cursor is on it, it comes first.
+	cut, chosen := s.cutHere()
+	cut = s.masked(cut)
+	switch w := cells.Width(cut); {
+	case w > 0 && w+cells.Width(text)+5 <= c.W:
+		line.Right(c.W-1, 0, cells.Bar|cells.Bold, cut)
+	case chosen:
+		line.Fit(1, 0, c.W-2, cells.Bar|cells.Bold, cut)
+		return
+	}
+	line.Fit(1, 0, c.W-2, cells.Bar, text)
 }
 
 func (s *screen) statusParts() []string {
@@ -249,7 +305,11 @@ func (s *screen) statusParts() []string {
 			parts = append(parts, fmt.Sprintf("bytes kept from packet %s on", report.Count(st.first)))
 		}
 	case !st.done && st.of > 0:
-		parts = append(parts, fmt.Sprintf("reading %d %%", st.read*100/max(st.of, 1)))
+		text := fmt.Sprintf("reading %d %%", st.read*100/max(st.of, 1))
+		if left := s.left(); left >= time.Second {
+			text += fmt.Sprintf(", %s left", report.Plural(uint64((left+time.Second/2)/time.Second), "second"))
+		}
+		parts = append(parts, text)
 	case !st.done:
 		parts = append(parts, "reading")
 	}
@@ -261,6 +321,24 @@ func (s *screen) statusParts() []string {
 		}
 	}
 	return parts
+}
+
+// left is how long reading a file takes still, if it goes on as it went; 0 while that cannot be told.
+func (s *screen) left() time.Duration {
+	st := &s.status
+	took := s.now().Sub(s.began)
+	if took < 500*time.Millisecond || st.read <= 0 || st.of <= st.read {
+		return 0
+	}
+	return time.Duration(float64(took) * float64(st.of-st.read) / float64(st.read))
+}
+
+// cutHere is a cell of the row under the cursor that is too long for its column, and whether the cursor is on it.
+func (s *screen) cutHere() (text string, chosen bool) {
+	if g := s.top().grid(); g != nil {
+		return g.cut(s)
+	}
+	return "", false
 }
 
 // drawFooter draws the keys that matter here; help and quit always.
@@ -297,7 +375,7 @@ func (s *screen) footerKey(c *cells.Canvas, x, y int, a action, left bool) int {
 	}
 	at := c.Text(x, y, cells.Key, b.keys[0])
 	c.Text(at+1, y, cells.Faint, b.label())
-	s.areas = append(s.areas, area{rect{x, y, w, 1}, a})
+	s.clickable(rect{x, y, w, 1}, doing(a))
 	if left {
 		return x
 	}

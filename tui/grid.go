@@ -97,6 +97,7 @@ type grid[T any] struct {
 	sort  int // index in cols; -1 as it comes
 	desc  bool
 	xs    []int // where the shown columns begin, as drawn last
+	ws    []int // and how wide they are
 }
 
 func newGrid[T any](id func(*T) uint64, cols []col[T]) *grid[T] {
@@ -204,6 +205,7 @@ func (g *grid[T]) draw(s *screen, c *cells.Canvas, focused bool) {
 	g.fit()
 	width := c.W - 1
 	widths := g.widths(width)
+	g.ws = widths
 	g.xs = g.xs[:0]
 	x := 0
 	for i, k := range g.shown {
@@ -342,6 +344,20 @@ func (g *grid[T]) cell(s *screen) (name, value, filter string) {
 	return c.title, value, filter
 }
 
+// cut is the cell under the cursor with its title, where the column is too narrow for it.
+func (g *grid[T]) cut(s *screen) (full string, chosen bool) {
+	it := g.current()
+	if it == nil || g.at >= len(g.ws) || len(g.ws) != len(g.shown) || g.ws[g.at] < 0 {
+		return "", false
+	}
+	c := &g.cols[g.shown[g.at]]
+	text, _ := c.text(s, it)
+	if cells.Width(text) <= g.ws[g.at] {
+		return "", false
+	}
+	return c.title + ": " + text, true
+}
+
 // line is a row as text, for searches and copies.
 func (g *grid[T]) line(s *screen, i int) string {
 	var parts []string
@@ -382,6 +398,7 @@ type gridLike interface {
 	sortedBy() (int, bool)
 	cell(*screen) (name, value, filter string)
 	line(*screen, int) string
+	cut(*screen) (full string, chosen bool)
 	scroll() *scroller
 }
 

@@ -1,7 +1,9 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -37,6 +39,7 @@ const (
 	groupTake  = "Taking things out"
 	groupSend  = "Sending traffic"
 	groupOther = "This program"
+	groupOwn   = "Your own"
 )
 
 const (
@@ -91,6 +94,8 @@ const (
 	doHelp        action = "help"
 	doPalette     action = "palette"
 	doQuit        action = "quit"
+	doCount       action = "count"
+	doSaveProfile action = "save-profile"
 	doStart       action = "start-stop"
 	doPause       action = "pause"
 	doRate        action = "rate"
@@ -106,6 +111,7 @@ var bindings = []binding{
 	{doPageDown, []string{"pgdown", "ctrl-d"}, groupMove, "one page down", ""},
 	{doTop, []string{"g", "home"}, groupMove, "to the first row", ""},
 	{doBottom, []string{"G", "end"}, groupMove, "to the last row", ""},
+	{doCount, digitKeys("alt-"), groupMove, "how often the next key counts, or which row G goes to: alt-5 j, alt-1 2 G; more digits follow as they are", ""},
 	{doGoTo, []string{"ctrl-g"}, groupMove, "to a packet, by its number; +10 and -10 are rows from here, 50% is a place in the list", ""},
 	{doMark, []string{"m"}, groupMove, "mark this packet with the letter that follows", ""},
 	{doGoMark, []string{"'"}, groupMove, "to the packet marked with the letter that follows", ""},
@@ -146,6 +152,7 @@ var bindings = []binding{
 	{doTheme, []string{"T"}, groupShow, "next theme", ""},
 	{doMouse, []string{"M"}, groupShow, "mouse on or off; off, the terminal's own selection works", ""},
 	{doPrivacy, []string{"P"}, groupShow, "mask addresses and keys on screen, in copies and exports", ""},
+	{doSaveProfile, nil, groupShow, "save columns, colours, theme, times and layout as a profile; : has profiles by name", ""},
 	{doUndo, []string{"u"}, groupShow, "undo the last change of filter, sort, columns or zoom", ""},
 
 	{doCopy, []string{"y"}, groupTake, "copy: value, hex, JSON, filter, command line", "copy"},
@@ -160,18 +167,54 @@ var bindings = []binding{
 	{doQuit, []string{"q", "ctrl-c"}, groupOther, "quit", "quit"},
 }
 
+// digitKeys are the digits that a number begins with.
+func digitKeys(prefix string) []string {
+	var keys []string
+	for d := '1'; d <= '9'; d++ {
+		keys = append(keys, prefix+string(d))
+	}
+	return keys
+}
+
+// shown is the keys as a table shows them.
+func (b *binding) shown() []string {
+	if b.do == doCount && len(b.keys) > 2 {
+		return []string{b.keys[0], "…", b.keys[len(b.keys)-1]}
+	}
+	return b.keys
+}
+
 // keymap is the key table with the user's own keys.
 type keymap struct {
 	rows  []binding
 	byKey map[string]action
 }
 
-// newKeymap rebinds actions: own maps an action to its keys. The error names what cannot be.
-func newKeymap(own map[string][]string) (*keymap, error) {
+// newKeymap is the key table with actions and keys of the user's own. The error names what cannot be.
+func newKeymap(c *Config) (*keymap, error) {
+	own, countFirst := c.Keys, c.Digits == "count"
 	m := &keymap{rows: slices.Clone(bindings), byKey: map[string]action{}}
+	for _, name := range slices.Sorted(maps.Keys(c.Actions)) {
+		if slices.ContainsFunc(bindings, func(b binding) bool { return string(b.do) == name }) {
+			return nil, wrong("an action of that name is there already: choose another", "actions", name)
+		}
+		a := c.Actions[name]
+		b := binding{do: action(name), group: groupOwn, help: cmp.Or(a.Help, a.Command)}
+		if a.Key != "" {
+			b.keys = []string{a.Key}
+		}
+		m.rows = append(m.rows, b)
+	}
 	for name := range own {
 		if !slices.ContainsFunc(m.rows, func(b binding) bool { return string(b.do) == name }) {
-			return nil, fmt.Errorf("keys: there is no action %q; \"rocescope tui --keys\" lists them", name)
+			return nil, wrong(fmt.Sprintf("there is no action %q; \"rocescope tui --keys\" lists them", name), "keys", name)
+		}
+	}
+	for i := range m.rows {
+		if b := &m.rows[i]; countFirst && b.do == doCount {
+			b.keys = digitKeys("")
+		} else if countFirst && len(b.keys) == 1 && b.keys[0] >= "1" && b.keys[0] <= "9" {
+			b.keys = []string{"alt-" + b.keys[0]}
 		}
 	}
 	for i := range m.rows {
@@ -180,10 +223,13 @@ func newKeymap(own map[string][]string) (*keymap, error) {
 		}
 		for _, k := range m.rows[i].keys {
 			if !validKey(k) {
-				return nil, fmt.Errorf("keys: %s: %q is no key; keys look like x, X, f5, ctrl-x, alt-x, space, pgdown", m.rows[i].do, k)
+				return nil, wrong(fmt.Sprintf("%q is no key; keys look like x, X, f5, ctrl-x, alt-x, space, pgdown", k), "keys", string(m.rows[i].do))
+			}
+			if _, digit := digitOf(k); m.rows[i].do == doCount && !digit {
+				return nil, wrong(fmt.Sprintf("%q ends in no digit, and what it counts would not be known", k), "keys", string(doCount))
 			}
 			if taken, twice := m.byKey[k]; twice {
-				return nil, fmt.Errorf("keys: %s is bound to both %s and %s", k, taken, m.rows[i].do)
+				return nil, wrong(fmt.Sprintf("%s is bound to both %s and %s", k, taken, m.rows[i].do), "keys", string(m.rows[i].do))
 			}
 			m.byKey[k] = m.rows[i].do
 		}
@@ -273,6 +319,8 @@ type mouseEvent struct {
 	x, y  int
 	wheel int // rows to scroll
 	click bool
+	drag  bool // moved with the button held
+	up    bool // the button was let go
 }
 
 func mouseOf(m tea.MouseMsg) (e mouseEvent, ok bool) {
@@ -284,6 +332,10 @@ func mouseOf(m tea.MouseMsg) (e mouseEvent, ok bool) {
 		e.wheel = 3
 	case m.Button == tea.MouseButtonLeft && m.Action == tea.MouseActionPress:
 		e.click = true
+	case m.Button == tea.MouseButtonLeft && m.Action == tea.MouseActionMotion:
+		e.drag = true
+	case m.Action == tea.MouseActionRelease:
+		e.up = true
 	default:
 		return e, false
 	}

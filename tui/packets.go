@@ -27,6 +27,7 @@ type packetGrid struct {
 	cols   []packetCol
 	shown  []int
 	xs     []int
+	ws     []int
 }
 
 // packetCol is a column of the list of packets.
@@ -275,7 +276,7 @@ func (g *packetGrid) draw(s *screen, c *cells.Canvas, focused bool) {
 		}
 		left -= widths[i] + 1
 	}
-	g.xs = g.xs[:0]
+	g.xs, g.ws = g.xs[:0], widths
 	x := 0
 	for i, k := range g.shown {
 		if g.cols[k].width == 0 {
@@ -415,6 +416,26 @@ func (g *packetGrid) cell(s *screen) (name, value, filter string) {
 		filter = c.filter(s, r)
 	}
 	return c.title, c.text(s, r), filter
+}
+
+// cut is the cell under the cursor with its title, where the column is too narrow for it; while the cursor is on none that is cut
+// off, the first of the row that is.
+func (g *packetGrid) cut(s *screen) (full string, chosen bool) {
+	r := g.current()
+	if r == nil || len(g.ws) != len(g.shown) {
+		return "", false
+	}
+	for i, k := range g.shown {
+		c := &g.cols[k]
+		text := c.text(s, r)
+		if g.ws[i] < 0 || cells.Width(text) <= g.ws[i] || c.width == 0 && i != g.at {
+			continue
+		}
+		if full == "" || i == g.at {
+			full, chosen = c.title+": "+text, i == g.at
+		}
+	}
+	return full, chosen
 }
 
 func (g *packetGrid) line(s *screen, i int) string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rocescope/rocescope/internal/filter"
 	"github.com/rocescope/rocescope/tui/cells"
 )
 
@@ -257,7 +258,7 @@ func (m *menu) draw(s *screen, c *cells.Canvas) {
 func newPalette(s *screen) prompt {
 	var all []choice
 	for _, b := range s.keys.rows {
-		if b.group == groupMove && b.do != doGoTo || b.do == doPalette {
+		if b.group == groupMove && b.do != doGoTo && b.do != doMark && b.do != doGoMark || b.do == doPalette {
 			continue
 		}
 		key := ""
@@ -266,8 +267,12 @@ func newPalette(s *screen) prompt {
 		}
 		all = append(all, choice{label: string(b.do), help: b.help, key: key, do: func(s *screen) { s.do(b.do) }})
 	}
-	for _, t := range cells.Themes {
-		all = append(all, choice{label: "theme " + t.Name, help: t.Help, do: func(s *screen) { s.theme = t }})
+	for _, name := range s.o.Config.themeNames() {
+		t := s.o.Config.theme(name)
+		all = append(all, choice{label: "theme " + name, help: t.Help, do: func(s *screen) { s.theme = t }})
+	}
+	for _, name := range s.o.Config.Profiles() {
+		all = append(all, choice{label: "profile " + name, help: "its columns, colours, filters, keys and layout", do: func(s *screen) { s.useProfile(name) }})
 	}
 	for name, text := range s.filter.named {
 		all = append(all, choice{label: "@" + name, help: "filter " + text, do: func(s *screen) { s.applyFilter(text) }})
@@ -302,11 +307,26 @@ func newColumnMenu(s *screen, g gridLike) prompt {
 				s.remember(func(*screen) { g.toggleColumn(i) })
 			}})
 		}
+		if _, ok := g.(*packetGrid); ok {
+			all = append(all, choice{label: "another field, by its name …", on: false, do: (*screen).askColumn})
+		}
 		return all
 	}
 	m.all = m.again(s)
 	m.choose()
 	return m
+}
+
+// askColumn adds a column by a field's name.
+func (s *screen) askColumn() {
+	s.prompt = newAsk("A column of which field? (as in filters)", "", func(s *screen, name string) error {
+		c, err := filter.LookupColumn(strings.TrimSpace(name))
+		if err != nil {
+			return err
+		}
+		s.addColumn(c.Name())
+		return nil
+	})
 }
 
 // newSortMenu chooses what to sort by.
@@ -340,7 +360,7 @@ type helpLine struct{ group, keys, text string }
 func newHelp(s *screen) prompt {
 	h := &help{}
 	for _, b := range s.keys.rows {
-		h.lines = append(h.lines, helpLine{b.group, strings.Join(b.keys, " "), b.help})
+		h.lines = append(h.lines, helpLine{b.group, strings.Join(b.shown(), " "), b.help})
 	}
 	h.choose()
 	return h
@@ -386,7 +406,12 @@ func (h *help) key(s *screen, k keyPress) {
 	case "pgup":
 		h.cursor.wheel(-h.cursor.height)
 		return
-	case "pgdown", "space":
+	case "space":
+		if h.typed.String() == "" {
+			h.cursor.wheel(h.cursor.height)
+			return
+		}
+	case "pgdown":
 		h.cursor.wheel(h.cursor.height)
 		return
 	}

@@ -1,8 +1,12 @@
 package tui
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"os/exec"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rocescope/rocescope/flows"
@@ -15,6 +19,12 @@ import (
 type effect struct {
 	key string
 	run func() func(*screen)
+}
+
+// lent is a command that has the terminal until it ends.
+type lent struct {
+	cmd  *exec.Cmd
+	done func(*screen, error)
 }
 
 // place is what a view is about: the connection and the packet that one looks at.
@@ -76,18 +86,25 @@ type screen struct {
 	split   int      // how much of the height lists get where something explains them, in hundredths
 	columns []string // fields added to the packet list
 	rules   []colorRule
+	profile string             // in force
+	saved   map[string]Config  // profiles that were saved here, in this run and before
+	begin   func(*screen) bool // goes to where one wants to begin, and says whether that could be done
 
 	flash    string
 	flashBad bool
 	flashEnd time.Time
 	nextKey  func(s *screen, k keyPress) // a letter is waited for: marks
+	count    uint64                      // typed in front of a key; 0 = none
+	dragged  func(s *screen, x, y int)   // what the mouse holds: a split
 
+	lent    []lent
 	effects []effect
 	busy    map[string]bool
 	quit    bool
 	quitErr error
 	out     []string // escape sequences for the terminal: copies
 	now     func() time.Time
+	began   time.Time // reading
 	canvas  *cells.Canvas
 	output  cells.Output
 	areas   []area // where the mouse can go
@@ -101,7 +118,7 @@ func (r rect) has(x, y int) bool { return x >= r.x && y >= r.y && x < r.x+r.w &&
 // area is a place of the frame around the views that the mouse can click.
 type area struct {
 	rect
-	do action
+	do func(*screen)
 }
 
 // frozen is what the screen shows while it does not move.
@@ -111,26 +128,20 @@ type frozen struct {
 }
 
 func newScreen(o Options, ses *Session) (*screen, error) {
-	keys, err := newKeymap(o.Config.Keys)
-	if err != nil {
-		return nil, err
-	}
 	s := &screen{
-		o: o, ses: ses, keys: keys, w: 80, h: 24, marks: map[rune]uint64{}, busy: map[string]bool{}, now: time.Now,
-		theme: cells.ThemeByName("dark"), depth: o.Depth, ascii: o.ASCII, mouse: o.Config.mouse(), columns: o.Config.Columns,
+		o: o, ses: ses, w: 80, h: 24, marks: map[rune]uint64{}, busy: map[string]bool{}, now: time.Now,
+		theme: cells.ThemeByName("dark"), depth: o.Depth, ascii: o.ASCII, mouse: o.Config.mouse(), saved: map[string]Config{},
 	}
-	if t := cells.ThemeByName(o.Config.Theme); t != nil {
-		s.theme = t
-	}
-	for i, f := range timeFormats {
-		if f.name == o.Config.Time {
-			s.clock = i
-		}
-	}
+	maps.Copy(s.saved, o.Kept.Profiles)
+	s.o.Config.AddProfiles(s.saved)
 	s.filter = newFiltering(o.Kept.History, o.Kept.Filters, o.Config.Filters)
 	if s.split = o.Kept.Split; s.split < leastSplit || s.split > mostSplit {
 		s.split = usualSplit
 	}
+	if err := s.settle(&s.o.Config); err != nil {
+		return nil, err
+	}
+	s.began = s.now()
 	if ses != nil {
 		s.follow = ses.Live()
 		s.push(newOverview())
@@ -142,7 +153,115 @@ func newScreen(o Options, ses *Session) (*screen, error) {
 	if o.Filter != "" {
 		s.applyFilter(o.Filter)
 	}
+	if ses != nil && (o.View != "" || o.At > 0) {
+		s.begin = beginning(o.View, o.At)
+		s.tick()
+	}
 	return s, nil
+}
+
+// settle has the screen as settings say.
+func (s *screen) settle(c *Config) error {
+	keys, err := newKeymap(c)
+	if err != nil {
+		return err
+	}
+	s.keys, s.columns, s.rules = keys, slices.Clone(c.Columns), nil
+	if t := c.theme(c.Theme); t != nil {
+		s.theme = t
+	}
+	for i, f := range timeFormats {
+		if f.name == c.Time {
+			s.clock = i
+		}
+	}
+	if c.List > 0 {
+		s.split = c.List
+	}
+	for _, text := range slices.Sorted(maps.Keys(c.Colors)) {
+		style, _ := cells.MeaningByName(c.Colors[text])
+		if s.paint(text, style) != nil {
+			return wrong("it selects nothing", "colors", text)
+		}
+	}
+	return nil
+}
+
+// useProfile changes to the settings of a profile.
+func (s *screen) useProfile(name string) {
+	c, err := s.o.Config.Profile(name)
+	if err == nil {
+		err = s.settle(&c)
+	}
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	s.o.Config, s.profile = c, name
+	maps.Copy(s.filter.named, c.Filters)
+	maps.Copy(s.filter.named, s.filter.own)
+	for _, v := range s.stack {
+		if p, ok := v.(*packetsView); ok {
+			p.list.shown = nil
+		}
+		v.refresh(s)
+	}
+	s.say("Profile %s.", name)
+}
+
+// saveProfile keeps how the screen is, under a name.
+func (s *screen) saveProfile() {
+	s.prompt = newAsk("Save columns, colours, theme, times and layout as which profile?", s.profile, func(s *screen, name string) error {
+		name = strings.TrimSpace(name)
+		if name == "" || strings.ContainsAny(name, " \t") {
+			return errors.New("a profile's name is one word")
+		}
+		if _, written := s.o.Config.profiles[name]; written && !s.isSaved(name) {
+			return fmt.Errorf("%s is in the config file, which is yours to change: choose another name", name)
+		}
+		p := Config{Theme: s.theme.Name, Time: timeFormats[s.clock].name, List: s.split, Columns: slices.Clone(s.columns), Colors: map[string]string{}}
+		for _, r := range s.rules {
+			p.Colors[r.text] = cells.Meanings()[r.style.Meaning()]
+		}
+		delete(s.o.Config.profiles, name)
+		s.saved[name] = p
+		s.o.Config.AddProfiles(map[string]Config{name: p})
+		s.profile = name
+		s.say("Saved; rocescope tui --profile %s begins like this.", name)
+		return nil
+	})
+}
+
+func (s *screen) isSaved(profile string) bool { _, ok := s.saved[profile]; return ok }
+
+// beginning goes to a view and to a packet as soon as the capture is read so far.
+func beginning(view string, at uint64) func(*screen) bool {
+	return func(s *screen) bool {
+		if at > s.status.packets && !s.status.done {
+			return false
+		}
+		at = min(at, s.status.packets)
+		switch action(view) {
+		case doPackets, "":
+			s.goFrame(max(at, 1))
+		case doLadder:
+			rows := s.ses.rows([]uint64{max(at, 1)})
+			p := place{frame: at}
+			if len(rows) > 0 {
+				p.conn = s.ses.index.Connection(rows[0].Mark.Conn)
+			}
+			if p.conn == 0 && len(s.snapshot().Connections) > 0 {
+				p.conn = s.snapshot().Connections[0].ID
+			}
+			if s.connection(p.conn) == nil {
+				return s.status.done
+			}
+			s.push(newLadder(p.conn, p.frame))
+		default:
+			s.do(action(view))
+		}
+		return true
+	}
 }
 
 // take shows another capture: the views of the one before go away.
@@ -150,6 +269,7 @@ func (s *screen) take(ses *Session) {
 	s.giveUp()
 	s.ses, s.own = ses, ses
 	s.stack, s.last, s.place = s.stack[:1], nil, place{}
+	s.began = s.now()
 	s.snap, s.status, s.frozen, s.follow = nil, sessionStatus{}, nil, ses.Live()
 	f := s.filter
 	s.filter = &filtering{history: f.history, named: f.named, own: f.own}
@@ -178,9 +298,18 @@ func (s *screen) resplit(by int) {
 	}
 }
 
+// holdSplit has the line between a list and what explains it follow the mouse.
+func (s *screen) holdSplit() {
+	s.dragged = func(s *screen, _, y int) {
+		if s.body.h > 0 {
+			s.split = max(leastSplit, min((y*100+s.body.h-1)/s.body.h, mostSplit))
+		}
+	}
+}
+
 // kept is what the next run is to know.
 func (s *screen) kept() Kept {
-	return Kept{History: s.filter.history, Filters: s.filter.own, Split: s.split}
+	return Kept{History: s.filter.history, Filters: s.filter.own, Split: s.split, Profiles: s.saved}
 }
 
 // top is the view in front.
@@ -242,6 +371,13 @@ func (s *screen) takeEffects() []effect {
 	return e
 }
 
+// takeLent hands over the commands that get the terminal.
+func (s *screen) takeLent() []lent {
+	l := s.lent
+	s.lent = nil
+	return l
+}
+
 // ended takes over what an effect came to.
 func (s *screen) ended(key string, done func(*screen)) {
 	delete(s.busy, key)
@@ -270,6 +406,13 @@ func (s *screen) tick() bool {
 	}
 	if s.o.Controls != nil {
 		changed = true
+	}
+	if begin := s.begin; begin != nil && s.snap != nil {
+		if s.begin = nil; begin(s) {
+			changed = true
+		} else {
+			s.begin = begin
+		}
 	}
 	return changed
 }
@@ -314,7 +457,15 @@ func (s *screen) press(k keyPress) {
 	case k.paste != "":
 		return
 	}
-	if a, ok := s.keys.byKey[k.name]; ok {
+	if s.counting(k) {
+		return
+	}
+	n := s.count
+	s.count = 0
+	switch a, ok := s.keys.byKey[k.name]; {
+	case ok && n > 0:
+		s.times(a, n)
+	case ok:
 		s.do(a)
 	}
 }
@@ -327,6 +478,8 @@ func (s *screen) do(a action) {
 	}
 	if f := screenActions[a]; f != nil {
 		f(s)
+	} else if own, ok := s.o.Config.Actions[string(a)]; ok {
+		s.runOwn(string(a), own)
 	}
 }
 
@@ -336,10 +489,18 @@ func (s *screen) mouseAt(m mouseEvent) {
 		s.prompt.mouse(s, m)
 		return
 	}
-	if m.click {
-		for _, a := range s.areas {
-			if a.has(m.x, m.y) {
-				s.do(a.do)
+	switch {
+	case m.up:
+		s.dragged = nil
+		return
+	case m.drag && s.dragged != nil:
+		s.dragged(s, m.x-s.body.x, m.y-s.body.y)
+		return
+	case m.click:
+		s.dragged = nil
+		for i := len(s.areas) - 1; i >= 0; i-- { // what was drawn last lies on top
+			if a := s.areas[i]; a.has(m.x, m.y) {
+				a.do(s)
 				return
 			}
 		}

@@ -1,10 +1,12 @@
 package tui
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/rocescope/rocescope/internal/index"
 	"github.com/rocescope/rocescope/tui/cells"
@@ -16,17 +18,32 @@ type search struct {
 	match index.Match            // in packets
 	line  func(line string) bool // in tables
 	found index.Hit
+	view  *index.View // of a search for what a filter selects; nil else
 }
 
 // hits reports whether a packet is the one that was found.
 func (f *search) hits(n uint64) bool { return f.text != "" && f.found.Number == n }
 
-// newSearch understands what is typed: 0x and digits are bytes, /…/ is a regular expression, all else text.
+// newSearch understands what is typed: 0x and digits are bytes, /…/ is a regular expression, = and a filter is what that selects,
+// all else text.
 func newSearch(s *screen, text string) (search, error) {
 	f := search{text: text}
 	var err error
 	var inBytes index.Match
 	switch {
+	case strings.HasPrefix(text, "="):
+		if s.ses == nil {
+			return f, errors.New("there is no capture to search")
+		}
+		compiled, err := s.filter.check(text[1:])
+		if err == nil && compiled == nil {
+			err = errors.New("behind = a filter is wanted")
+		}
+		if err == nil {
+			f.view, err = s.ses.index.Filter(s.ses.ctx, compiled)
+		}
+		f.line = func(string) bool { return false }
+		return f, err
 	case strings.HasPrefix(text, "0x"):
 		if f.match, err = index.MatchHex(text); err != nil {
 			return f, err
@@ -63,19 +80,28 @@ func newSearch(s *screen, text string) (search, error) {
 }
 
 func newSearchPrompt(s *screen) prompt {
-	return newAsk("Search: text, /regular expression/, 0x bytes", s.find.text, func(s *screen, text string) error {
+	return newAsk("Search: text, /regular expression/, 0x bytes, =filter", s.find.text, func(s *screen, text string) error {
 		if strings.TrimSpace(text) == "" {
-			s.find = search{}
+			s.endSearch()
 			return nil
 		}
 		f, err := newSearch(s, strings.TrimSpace(text))
 		if err != nil {
 			return err
 		}
+		s.endSearch()
 		s.find = f
 		s.nextMatch(+1)
 		return nil
 	})
+}
+
+// endSearch forgets what is searched for.
+func (s *screen) endSearch() {
+	if v := s.find.view; v != nil {
+		s.start("", func() func(*screen) { v.Close(); return nil })
+	}
+	s.find = search{}
 }
 
 // nextMatch goes to the next match, or the one before, in the view in front.
@@ -86,6 +112,11 @@ func (s *screen) nextMatch(step int) {
 	}
 	if v, ok := s.top().(*packetsView); ok {
 		s.searchPackets(v, step)
+		return
+	}
+	if s.find.view != nil && s.ses != nil {
+		s.goFrame(max(s.here().frame, 1))
+		s.searchPackets(s.top().(*packetsView), step)
 		return
 	}
 	g := s.top().grid()
@@ -110,8 +141,16 @@ func (s *screen) searchPackets(v *packetsView, step int) {
 	ses, match, view, text := s.ses, s.find.match, v.list.view, s.find.text
 	from := v.here(s).frame
 	s.say("Searching %s …", text)
+	selected, upTo := s.find.view, s.packets()
 	s.start("search", func() func(*screen) {
-		hit, ok, err := ses.index.NewReader().Search(ses.ctx, match, from, step < 0, view)
+		var hit index.Hit
+		var ok bool
+		var err error
+		if selected != nil {
+			hit.Number, ok, err = nextOf(ses.ctx, selected, view, upTo, from, step)
+		} else {
+			hit, ok, err = ses.index.NewReader().Search(ses.ctx, match, from, step < 0, view)
+		}
 		return func(s *screen) {
 			switch {
 			case s.find.text != text:
@@ -135,6 +174,47 @@ func (s *screen) searchPackets(v *packetsView, step int) {
 	})
 }
 
+// nextOf is the next packet behind one, or before it, that a view has, and another, if there is one.
+func nextOf(ctx context.Context, view, within *index.View, upTo, from uint64, step int) (n uint64, ok bool, err error) {
+	for { // of what passes live, as far as it had come
+		complete, err := view.State()
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return 0, false, err
+		}
+		if complete || view.Scanned() >= upTo {
+			break
+		}
+		select {
+		case <-view.Done():
+		case <-ctx.Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	i, exact := view.Find(from)
+	switch {
+	case step < 0:
+		i--
+	case exact:
+		i++
+	}
+	for ; i >= 0; i += step {
+		n, ok := view.Frame(i)
+		if !ok {
+			break
+		}
+		if within == nil {
+			return n, true, nil
+		}
+		if _, both := within.Find(n); both {
+			return n, true, nil
+		}
+	}
+	return 0, false, nil
+}
+
 // colorRule colours packets that a filter selects.
 type colorRule struct {
 	text  string
@@ -153,13 +233,22 @@ func (s *screen) colour(text string) {
 			return
 		}
 	}
-	f, err := s.filter.check(text)
-	if err != nil || f == nil {
+	if err := s.paint(text, ruleStyles[len(s.rules)%len(ruleStyles)]); err != nil {
 		s.fail(fmt.Errorf("colour: %w", err))
 		return
 	}
-	s.rules = append(s.rules, colorRule{text, ruleStyles[len(s.rules)%len(ruleStyles)], func(r *row) bool {
-		return f.Match(&r.Packet, r.Data, &r.Mark)
-	}})
 	s.remember(func(s *screen) { s.rules = s.rules[:max(0, len(s.rules)-1)] })
+}
+
+// paint adds a rule.
+func (s *screen) paint(text string, style cells.Style) error {
+	f, err := s.filter.check(text)
+	if err == nil && f == nil {
+		err = errors.New("a filter is wanted")
+	}
+	if err != nil {
+		return err
+	}
+	s.rules = append(s.rules, colorRule{text, style, func(r *row) bool { return f.Match(&r.Packet, r.Data, &r.Mark) }})
+	return nil
 }

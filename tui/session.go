@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/rocescope/rocescope/captures"
+	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
 	"github.com/rocescope/rocescope/internal/engine"
 	"github.com/rocescope/rocescope/internal/index"
+	"github.com/rocescope/rocescope/internal/privacy"
 )
 
 // Input is what a Session reads.
@@ -27,6 +29,8 @@ type Input struct {
 	SpoolDir         string
 	// Loss says how many packets the capture itself lost by now; nil where that is not known.
 	Loss func() (lost uint64, known bool)
+	// File is the file that is read; "" where it is none, or several.
+	File string
 	// Command is the command line that opens it again: "rocescope trace.pcapng".
 	Command string
 	// Hint is shown while there are no packets: why there may be none.
@@ -185,15 +189,23 @@ func (ses *Session) base() int64 {
 }
 
 // export writes packets, all for nil, to a pcapng file, with findings as comments.
-func (ses *Session) export(path string, view *index.View) (uint64, error) {
+func (ses *Session) export(path string, view *index.View, masked bool) (uint64, error) {
 	frames := ses.index.Frames()
 	if view != nil {
 		<-view.Done()
 		frames = view.Frames()
 	}
-	return ses.index.Export(ses.ctx, path, frames, index.ExportOptions{
+	o := index.ExportOptions{
 		Overwrite: true, // the screen has asked
 		Comment:   func(n uint64) []string { return commentsOf(ses.index.FindingsOf(n)) },
 		Section:   captures.WriterOptions{Application: "rocescope"},
-	})
+	}
+	if masked {
+		mask := privacy.New("")
+		o.Mask = func(p *dissect.Packet, frame []byte) []byte {
+			mask.Reset()
+			return mask.Frame(p, frame)
+		}
+	}
+	return ses.index.Export(ses.ctx, path, frames, o)
 }

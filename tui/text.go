@@ -182,3 +182,10 @@ func paragraph(c *cells.Canvas, y int, label string, style cells.Style, text str
 	}
 	return y
 }
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -152,6 +152,8 @@ func (u *user) press(keys ...string) *user {
 	for _, k := range keys {
 		if m, ok := teaKeys[k]; ok {
 			u.tm.Send(m)
+		} else if r := []rune(strings.TrimPrefix(k, "alt-")); len(r) == 1 && len(k) == len("alt-")+1 {
+			u.tm.Send(tea.KeyMsg{Type: tea.KeyRunes, Runes: r, Alt: true})
 		} else {
 			u.tm.Type(k)
 		}
@@ -166,6 +168,35 @@ func (u *user) click(x, y int) *user {
 	u.tm.Send(tea.MouseMsg{X: x, Y: y, Button: tea.MouseButtonLeft, Action: tea.MouseActionPress})
 	u.settle()
 	return u
+}
+
+// drag moves the mouse with its button held.
+func (u *user) drag(x, y, toX, toY int) *user {
+	u.t.Helper()
+	u.tm.Send(tea.MouseMsg{X: x, Y: y, Button: tea.MouseButtonLeft, Action: tea.MouseActionPress})
+	u.tm.Send(tea.MouseMsg{X: toX, Y: toY, Button: tea.MouseButtonLeft, Action: tea.MouseActionMotion})
+	u.tm.Send(tea.MouseMsg{X: toX, Y: toY, Action: tea.MouseActionRelease})
+	u.settle()
+	return u
+}
+
+// at is where a text is on the screen.
+func (u *user) at(text string) (x, y int) {
+	u.t.Helper()
+	for y, line := range strings.Split(u.screen(), "\n") {
+		if i := strings.Index(line, text); i >= 0 {
+			return len([]rune(line[:i])), y
+		}
+	}
+	u.t.Fatalf("%q is not on the screen:\n%s", text, u.screen())
+	return 0, 0
+}
+
+// clickOn clicks on the last character of a text.
+func (u *user) clickOn(text string) *user {
+	u.t.Helper()
+	x, y := u.at(text)
+	return u.click(x+len([]rune(text))-1, y)
 }
 
 // screen is what is on the screen.

@@ -31,7 +31,7 @@ func init() { // their functions refer to the view, which refers to them
 	}
 }
 
-const sectionMessages, sectionFindings = 4, 5
+const sectionCharts, sectionMessages, sectionFindings = 3, 4, 5
 
 // connectionView is one connection: who they are, in which state, what passed, what went wrong.
 type connectionView struct {
@@ -43,6 +43,7 @@ type connectionView struct {
 	rects    []rect
 	of       []int // the sections in rects
 	scroll   int
+	read     reader // a moment of the charts
 }
 
 func newConnection(id uint32) *connectionView {
@@ -122,7 +123,11 @@ func (v *connectionView) panels(r rect) int {
 }
 
 func (v *connectionView) panel(s *screen, c *cells.Canvas, k *flows.Connection, i int, r rect) {
-	panelTitle(c, rect{r.x, r.y + 1, r.w, 1}, sections[i].title, i == v.focus)
+	title := sections[i].title
+	if i == sectionCharts {
+		title += readSeries(s, k, &v.read)
+	}
+	panelTitle(c, rect{r.x, r.y + 1, r.w, 1}, title, i == v.focus)
 	r.y, r.h = r.y+1, r.h-1
 	v.rects, v.of = append(v.rects, r), append(v.of, i)
 	sections[i].draw(v, s, c.Sub(r.x, r.y, r.w, r.h), k, i == v.focus)
@@ -266,7 +271,10 @@ func orNone(n uint64) string {
 }
 
 func (v *connectionView) drawCharts(s *screen, c *cells.Canvas, k *flows.Connection, _ bool) {
-	drawConnCharts(s, c, k)
+	top := drawConnCharts(s, c, k, v.scroll*btoi(v.focus == sectionCharts), &v.read)
+	if v.focus == sectionCharts {
+		v.scroll = top
+	}
 }
 
 func (v *connectionView) drawMessages(s *screen, c *cells.Canvas, _ *flows.Connection, focused bool) {
@@ -298,6 +306,10 @@ func (v *connectionView) act(s *screen, a action) bool {
 		return true
 	}
 	switch v.focus {
+	case sectionCharts:
+		if v.read.act(a) {
+			return true
+		}
 	case sectionMessages:
 		if a == doInto {
 			v.messages.into(s)
@@ -358,6 +370,12 @@ func (v *connectionView) mouse(s *screen, m mouseEvent) bool {
 			} else if r.h > 1 && v.findings.click(s, m.x-r.x, m.y-r.y) {
 				v.act(s, doInto)
 			}
+		case sectionCharts:
+			if m.wheel == 0 && r.h > 1 {
+				v.read.click(m.x - r.x)
+				s.dragged = func(_ *screen, x, _ int) { v.read.click(x - r.x) }
+			}
+			v.scroll = max(0, v.scroll+max(-1, min(m.wheel, 1)))
 		default:
 			v.scroll = max(0, v.scroll+m.wheel)
 		}

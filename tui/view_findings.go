@@ -157,6 +157,8 @@ func (v *findingsView) mouse(s *screen, m mouseEvent) bool {
 	switch {
 	case m.wheel != 0:
 		v.table.wheel(m.wheel)
+	case m.click && m.y == v.listH:
+		s.holdSplit()
 	case m.y < v.listH && v.table.click(s, m.x, m.y):
 		v.act(s, doInto)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/index"
 	"github.com/rocescope/rocescope/internal/report"
 	"github.com/rocescope/rocescope/tui/cells"
 )
@@ -16,8 +17,9 @@ import (
 type overviewView struct {
 	findings *grid[flows.Finding]
 	busiest  *grid[flows.Connection]
-	focus    int // 0 findings, 1 connections
-	rects    [2]rect
+	focus    int // 0 findings, 1 connections, 2 the chart
+	rects    [3]rect
+	read     reader // a moment of the chart
 }
 
 func newOverview() *overviewView {
@@ -61,9 +63,17 @@ func (v *overviewView) draw(s *screen, c *cells.Canvas) {
 	if chartH > 0 {
 		panelTitle(c, rect{0, 1, factsW, 1}, "Capture", false)
 		v.facts(s, c.Sub(0, 1, factsW, chartH-1))
-		panelTitle(c, rect{factsW + 1, 1, c.W - factsW - 1, 1}, "What passed", false)
-		drawRates(s, c.Sub(factsW+1, 1, c.W-factsW-1, chartH-1))
+		v.rects[2] = rect{factsW + 1, 1, c.W - factsW - 1, chartH - 1}
+		title := "What passed"
+		if says := drawRates(s, c.Sub(factsW+1, 1, c.W-factsW-1, chartH-1), &v.read); says != "" {
+			title += " " + says
+		} else if v.focus == 2 {
+			title += " (← and → read values)"
+		}
+		panelTitle(c, rect{factsW + 1, 1, c.W - factsW - 1, 1}, title, v.focus == 2)
 		y = chartH
+	} else if v.rects[2] = (rect{}); v.focus == 2 {
+		v.focus = 0
 	}
 	rest := c.H - y
 	fh := min(max(4, rest/2), v.findings.n+3)
@@ -71,7 +81,7 @@ func (v *overviewView) draw(s *screen, c *cells.Canvas) {
 		fh = 3
 	}
 	if s.zoom {
-		fh = map[int]int{0: rest, 1: 0}[v.focus]
+		fh = map[int]int{0: rest, 1: 0, 2: fh}[v.focus]
 	}
 	v.rects[0] = rect{0, y + 1, c.W, fh - 1}
 	if fh > 1 {
@@ -170,26 +180,63 @@ func (v *overviewView) facts(s *screen, c *cells.Canvas) {
 
 func (v *overviewView) act(s *screen, a action) bool {
 	switch a {
-	case doNextPanel, doPrevPanel:
-		v.focus = 1 - v.focus
+	case doNextPanel:
+		v.focus = (v.focus + 1) % 3
+		return true
+	case doPrevPanel:
+		v.focus = (v.focus + 2) % 3
 		return true
 	case doInto:
-		if v.focus == 0 {
+		switch v.focus {
+		case 2:
+			v.atMoment(s)
+			return true
+		case 0:
 			if v.findings.current() != nil {
 				f := newFindings()
 				s.push(f)
 				f.table.cur = v.findings.cur
 				f.table.fit()
 			}
-		} else if c := v.busiest.current(); c != nil {
-			s.push(newConnection(c.ID))
+		default:
+			if c := v.busiest.current(); c != nil {
+				s.push(newConnection(c.ID))
+			}
 		}
 		return true
 	}
-	if v.focus == 0 {
+	switch v.focus {
+	case 0:
 		return v.findings.act(s, a)
+	case 1:
+		return v.busiest.act(s, a)
 	}
-	return v.busiest.act(s, a)
+	return v.read.act(a)
+}
+
+// atMoment goes to the first packet from the moment on that the chart is read at.
+func (v *overviewView) atMoment(s *screen) {
+	if v.read.at == 0 {
+		s.say("Left and right choose a moment of the chart; %s goes to its packets.", s.keys.key(doInto))
+		return
+	}
+	ses, at := s.ses, v.read.at
+	s.start("moment", func() func(*screen) {
+		found := uint64(0)
+		ses.index.NewReader().Each(ses.ctx, 1, func(e *index.Entry) bool {
+			if !e.NoTime && e.Time >= at {
+				found = e.Number
+			}
+			return found == 0
+		})
+		return func(s *screen) {
+			if found == 0 {
+				s.say("No packet came after that moment.")
+				return
+			}
+			s.goFrame(found)
+		}
+	})
 }
 
 func (v *overviewView) mouse(s *screen, m mouseEvent) bool {
@@ -206,6 +253,9 @@ func (v *overviewView) mouse(s *screen, m mouseEvent) bool {
 			v.findings.wheel(m.wheel)
 		case m.wheel != 0:
 			v.busiest.wheel(m.wheel)
+		case i == 2:
+			v.read.click(m.x - r.x)
+			s.dragged = func(_ *screen, x, _ int) { v.read.click(x - r.x) }
 		case i == 0:
 			again = v.findings.click(s, m.x-r.x, m.y-r.y)
 		default:
@@ -234,10 +284,18 @@ func (v *overviewView) here(*screen) place {
 }
 
 func (v *overviewView) grid() gridLike {
-	if v.focus == 0 {
+	switch v.focus {
+	case 0:
 		return v.findings
+	case 1:
+		return v.busiest
 	}
-	return v.busiest
+	return nil
 }
 
-func (v *overviewView) footer() []action { return []action{doInto, doNextPanel, doNextFinding} }
+func (v *overviewView) footer() []action {
+	if v.focus == 2 {
+		return []action{doInto, doNextPanel}
+	}
+	return []action{doInto, doNextPanel, doNextFinding, doSort}
+}

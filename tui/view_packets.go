@@ -99,6 +99,12 @@ func (v *packetsView) here(s *screen) place {
 func (v *packetsView) grid() gridLike { return &v.list }
 
 func (v *packetsView) footer() []action {
+	switch v.focus {
+	case 1:
+		return []action{doNextPanel, doFromCell, doRaw, doZoom, doLadderHere}
+	case 2:
+		return []action{doNextPanel, doCopy, doZoom, doLadderHere}
+	}
 	return []action{doNextPanel, doLadderHere, doFromCell, doSearch, doNextFinding}
 }
 
@@ -158,6 +164,10 @@ func (v *packetsView) fromHex() {
 }
 
 func (v *packetsView) mouse(s *screen, m mouseEvent) bool {
+	if m.click && v.rects[0].h > 0 && m.y == v.rects[0].h && v.rects[1].h > 0 {
+		s.holdSplit()
+		return true
+	}
 	for i, r := range v.rects {
 		if !r.has(m.x, m.y) {
 			continue

@@ -62,6 +62,7 @@ func commands() []group {
 			{"schema", newSchemaCommand},
 		}},
 		{"This program", []command{
+			{"config", newConfigCommand},
 			{"completion", newCompletionCommand},
 			{"man", newManCommand},
 			{"version", newVersionCommand},

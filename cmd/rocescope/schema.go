@@ -16,6 +16,7 @@ import (
 	"github.com/rocescope/rocescope/internal/sink"
 	"github.com/rocescope/rocescope/internal/sink/text"
 	"github.com/rocescope/rocescope/internal/version"
+	"github.com/rocescope/rocescope/tui"
 )
 
 // schemaRow is one form of JSON that this program prints.
@@ -53,6 +54,7 @@ func schemaRows() []schemaRow {
 		{"fault", "", "faults ID --json", false, faultRow{}},
 		{"actions", "", "faults --actions --json", false, []actionRow{}},
 		{"tables", "", "export --columns --json", false, []exportTable{}},
+		{"config", "", "config show --json", false, []tui.Value{}},
 		{"version", "", "version --json", false, version.Info{}},
 	}
 	for _, t := range sink.Tables() {

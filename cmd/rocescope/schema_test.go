@@ -140,6 +140,8 @@ func schemaNameOf(args []string, one []byte) string {
 		return "tables"
 	case has("--misbehave"):
 		return "misbehaviours"
+	case has("config"):
+		return "config"
 	case has("show") && array:
 		return "show"
 	case has("show"):

@@ -13,6 +13,7 @@ import (
 
 	"github.com/muesli/termenv"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rocescope/rocescope/captures"
 	"github.com/rocescope/rocescope/internal/engine"
@@ -22,20 +23,23 @@ import (
 
 // tuiOptions are the options of `rocescope tui`.
 type tuiOptions struct {
-	live                           liveFlags
-	read                           []string // -r
-	filter                         string   // -Y
-	theme                          string
-	ascii                          bool
-	noMice                         bool
-	config                         string
-	keys, markdown, sample, schema bool
-	ring                           uint // MiB
-	spool                          uint // MiB
-	title                          string
-	count                          uint64
-	exchange                       exchangeFiles
-	decode                         decodeAs // -d
+	live               liveFlags
+	read               []string       // -r
+	filter             string         // -Y
+	flags              *pflag.FlagSet // that these options are of; nil where there are none
+	theme              string
+	ascii, mouse, slow bool
+	fps                uint
+	config, profile    string
+	view               string
+	at                 uint64
+	keys, markdown     bool
+	ring               uint // MiB
+	spool              uint // MiB
+	title              string
+	count              uint64
+	exchange           exchangeFiles
+	decode             decodeAs // -d
 }
 
 func newTUICommand(a *app) *cobra.Command {
@@ -54,15 +58,12 @@ the newest packets are kept in memory (--ring), and on disk if that is asked for
   sudo rocescope tui -i eth1
   ssh host tcpdump -U -w - udp port 4791 | rocescope tui -
   rocescope tui trace.pcapng -Y 'flow.retransmission' --theme light
+  rocescope tui trace.pcapng --view ladder --at 88 --profile lab
   rocescope tui --keys                      all keys`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case o.keys || o.markdown:
 				return a.printText(tui.KeyTable(o.markdown))
-			case o.sample:
-				return a.printText(tui.SampleConfig())
-			case o.schema:
-				return a.printJSON(tui.ConfigSchema())
 			}
 			in, err := o.live.input(cmd, append(o.read, args...), &o.count)
 			if err != nil {
@@ -76,6 +77,9 @@ the newest packets are kept in memory (--ring), and on disk if that is asked for
 	o.live.add(cmd)
 	f.StringArrayVarP(&o.read, "read", "r", nil, "a `file` to read, as an argument is")
 	f.StringVarP(&o.filter, "filter", "Y", "", "the display `filter` to begin with")
+	f.StringVar(&o.view, "view", "", "the `view` to begin with: "+strings.Join(tui.Views(), ", "))
+	f.Uint64Var(&o.at, "at", 0, "the `packet` to go to, by its number")
+	_ = cmd.RegisterFlagCompletionFunc("view", cobra.FixedCompletions(tui.Views(), cobra.ShellCompDirectiveNoFileComp))
 	f.UintVarP(&o.live.ring, "buffer-size", "B", 256, "with -i: size of the kernel's ring in `MiB`, from which packets are taken")
 	f.UintVar(&o.ring, "ring", 64, "with -i: how many `MiB` of the newest packets are kept in memory")
 	f.UintVar(&o.spool, "spool", 0, "with -i: how many `MiB` of older packets are kept in a temporary file")
@@ -84,8 +88,6 @@ the newest packets are kept in memory (--ring), and on disk if that is asked for
 	o.addLooks(cmd)
 	f.BoolVar(&o.keys, "keys", false, "print all keys, with the names that the config file knows them by")
 	f.BoolVar(&o.markdown, "markdown", false, "print them as the page docs/keys.md")
-	f.BoolVar(&o.sample, "sample-config", false, "print a config file with every setting in it")
-	f.BoolVar(&o.schema, "config-schema", false, "print the config file's JSON Schema")
 	_ = cmd.RegisterFlagCompletionFunc("filter", completeFilter)
 	return cmd
 }
@@ -93,14 +95,19 @@ the newest packets are kept in memory (--ring), and on disk if that is asked for
 // addLooks adds the options about the screen itself.
 func (o *tuiOptions) addLooks(cmd *cobra.Command) {
 	f := cmd.Flags()
+	o.flags = f
 	var names []string
 	for _, t := range cells.Themes {
 		names = append(names, t.Name)
 	}
-	f.StringVar(&o.theme, "theme", "", "`colours`: "+strings.Join(names, ", ")+"; unset, the terminal is asked whether it is dark")
+	f.StringVar(&o.profile, "profile", "", "settings for an occasion, by their `name`: those of the config file, and those that the screen saved")
+	f.StringVar(&o.theme, "theme", "", "`colours`: "+strings.Join(names, ", ")+", or one of the config file; unset, the terminal is asked whether it is dark")
 	f.BoolVar(&o.ascii, "ascii", false, "draw with ASCII characters only")
-	f.BoolVar(&o.noMice, "no-mouse", false, "leave the mouse to the terminal; M takes it while the screen is open")
+	f.BoolVar(&o.mouse, "mouse", true, "take mouse events; --mouse=false leaves them to the terminal, and M switches while the screen is open")
+	f.UintVar(&o.fps, "fps", 10, "`frames` a second at most, 1 to 30")
+	f.BoolVar(&o.slow, "low-bandwidth", false, "for slow lines: two frames a second, ASCII, sixteen colours")
 	f.StringVar(&o.config, "config", "", "the config `file`; else ROCESCOPE_CONFIG, else config.yaml in the user's folder for rocescope")
+	_ = cmd.RegisterFlagCompletionFunc("profile", o.completeProfile)
 	_ = cmd.RegisterFlagCompletionFunc("theme", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -191,6 +198,9 @@ func (a *app) sessionInput(in *input, o *tuiOptions) tui.Input {
 			"\"rocescope doctor " + in.live.name + "\" says what can be seen here.",
 		}
 	default:
+		if len(in.paths) == 1 && in.paths[0] != "-" {
+			t.File = in.paths[0]
+		}
 		t.Command = "rocescope tui " + strings.Join(in.paths, " ")
 	}
 	return t
@@ -201,37 +211,87 @@ func (a *app) screenOptions(o *tuiOptions) (tui.Options, error) {
 	if !a.stdout.isTerminal {
 		return tui.Options{}, errUsage("the screen needs a terminal; \"rocescope analyze\" and \"rocescope show\" write text")
 	}
-	s := tui.Options{Output: a.stdout.file, Depth: a.colorDepth(), ASCII: !speaksUnicode()}
-	path, data, err := readConfig(o.config)
-	if err != nil {
+	s := tui.Options{Output: a.stdout.file, Depth: a.colorDepth(), ASCII: !speaksUnicode(), View: o.view, At: o.at}
+	s.Kept, s.Keep = keptState()
+	var err error
+	if s.Config, s.ConfigPath, err = o.settings(s.Kept.Profiles); err != nil {
 		return s, err
 	}
-	if s.Config, err = tui.ParseConfig(path, data); err != nil {
-		return s, errUsage("%w", err)
+	if o.view != "" && !slices.Contains(tui.Views(), o.view) {
+		return s, errUsage("--view cannot be %q; there are %s", o.view, strings.Join(tui.Views(), ", "))
+	}
+	slow := s.Config.LowBandwidth
+	if slow != nil && *slow {
+		s.Depth, s.ASCII = min(s.Depth, cells.Color16), true
 	}
 	if s.Config.Unicode != nil {
 		s.ASCII = !*s.Config.Unicode
 	}
-	if o.ascii {
-		s.ASCII = true
-	}
-	if o.noMice {
-		off := false
-		s.Config.Mouse = &off
-	}
-	switch {
-	case o.theme != "" && cells.ThemeByName(o.theme) == nil:
-		return s, errUsage("--theme cannot be %q; there are dark, light, contrast, colorblind and mono", o.theme)
-	case o.theme != "":
-		s.Config.Theme = o.theme
-	case s.Config.Theme == "" || s.Config.Theme == "auto":
+	if s.Config.Theme == "" || s.Config.Theme == "auto" {
 		s.Config.Theme = "dark"
 		if s.Depth > cells.NoColor && !termenv.NewOutput(a.stdout.file).HasDarkBackground() {
 			s.Config.Theme = "light"
 		}
 	}
-	s.Kept, s.Keep = keptState()
 	return s, nil
+}
+
+// settings are the config file's with a profile, and the command line's over them.
+func (o *tuiOptions) settings(saved map[string]tui.Config) (c tui.Config, path string, err error) {
+	path, data, err := readConfig(o.config)
+	if err != nil {
+		return c, path, err
+	}
+	if c, err = tui.ParseConfig(path, data, ""); err != nil {
+		return c, path, errUsage("%w", err)
+	}
+	c.AddProfiles(saved)
+	if o.profile != "" {
+		if c, err = c.Profile(o.profile); err != nil {
+			return c, path, errUsage("--profile: %w", err)
+		}
+	}
+	if o.theme != "" {
+		if !c.HasTheme(o.theme) {
+			return c, path, errUsage("--theme cannot be %q; there are dark, light, contrast, colorblind and mono, and those of the config file", o.theme)
+		}
+		c.Theme = o.theme
+		c.Say("theme", "--theme")
+	}
+	if o.ascii {
+		off := false
+		c.Unicode = &off
+		c.Say("unicode", "--ascii")
+	}
+	if o.flags == nil {
+		return c, path, nil
+	}
+	if o.flags.Changed("mouse") {
+		c.Mouse = &o.mouse
+		c.Say("mouse", "--mouse")
+	}
+	if o.flags.Changed("low-bandwidth") {
+		c.LowBandwidth = &o.slow
+		c.Say("low-bandwidth", "--low-bandwidth")
+	}
+	if o.flags.Changed("fps") {
+		if o.fps < 1 || o.fps > 30 {
+			return c, path, errUsage("--fps cannot be %d; it is from 1 to 30", o.fps)
+		}
+		c.FPS = int(o.fps)
+		c.Say("fps", "--fps")
+	}
+	return c, path, nil
+}
+
+// completeProfile completes the names of profiles.
+func (o *tuiOptions) completeProfile(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	kept, _ := keptState()
+	c, _, err := (&tuiOptions{config: o.config}).settings(kept.Profiles)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return c.Profiles(), cobra.ShellCompDirectiveNoFileComp
 }
 
 // colorDepth is how many colours the terminal has, as far as its environment says.
@@ -261,16 +321,11 @@ func speaksUnicode() bool {
 func readConfig(path string) (string, []byte, error) {
 	asked := path != ""
 	if !asked {
-		if path, asked = os.LookupEnv("ROCESCOPE_CONFIG"); path == "" {
-			asked = false
-		}
-	}
-	if !asked {
-		dir, err := os.UserConfigDir()
-		if err != nil {
+		var err error
+		if path, err = configPath(); err != nil {
 			return "", nil, nil
 		}
-		path = filepath.Join(dir, "rocescope", "config.yaml")
+		asked = os.Getenv("ROCESCOPE_CONFIG") != ""
 	}
 	data, err := os.ReadFile(path)
 	switch {

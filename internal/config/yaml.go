@@ -106,6 +106,39 @@ func (d *Document) Error(line, column int, format string, args ...any) *Error {
 	return e
 }
 
+// Place is where in the document the deepest key of a path is that is there; 0 without any.
+func (d *Document) Place(path ...string) (line, column int) {
+	n := d.root
+	for _, key := range path {
+		if n != nil && n.Kind == yaml.AliasNode {
+			n = n.Alias
+		}
+		if n == nil || n.Kind != yaml.MappingNode {
+			return line, column
+		}
+		found := false
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == key {
+				line, column = n.Content[i].Line, n.Content[i].Column
+				n, found = n.Content[i+1], true
+				break
+			}
+		}
+		if !found {
+			return line, column
+		}
+	}
+	return line, column
+}
+
+// Where is Place as text: the file's name and the line.
+func (d *Document) Where(path ...string) string {
+	if line, _ := d.Place(path...); line > 0 {
+		return d.name + ":" + strconv.Itoa(line)
+	}
+	return d.name
+}
+
 var (
 	atLine = regexp.MustCompile(`^(?:yaml: )*(?:unmarshal errors:\s*)?line (\d+): (.*)$`)
 	ofKind = regexp.MustCompile("^cannot unmarshal !!(\\w+)(?: `(.*)`)? into (.*)$")

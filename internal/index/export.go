@@ -10,13 +10,16 @@ import (
 	"os"
 
 	"github.com/rocescope/rocescope/captures"
+	"github.com/rocescope/rocescope/dissect"
 )
 
 // ExportOptions say how packets are written.
 type ExportOptions struct {
 	Overwrite bool                    // a file that is there
 	Comment   func(n uint64) []string // on a packet; nil is none
-	Section   captures.WriterOptions  // what the file says of itself; its interfaces are the capture's
+	// Mask is what to write in place of a packet's bytes, as many of them; nil writes them as they are.
+	Mask    func(p *dissect.Packet, frame []byte) []byte
+	Section captures.WriterOptions // what the file says of itself; its interfaces are the capture's
 }
 
 // Export writes packets to a pcapng file: the bytes, times, lengths and interfaces
@@ -73,6 +76,10 @@ func (x *Index) Write(ctx context.Context, to io.Writer, frames iter.Seq[uint64]
 		var data []byte
 		if data, err = r.bytes(e); err != nil {
 			break
+		}
+		if o.Mask != nil {
+			r.decode(e, data, &r.packet)
+			data = o.Mask(&r.packet, data)
 		}
 		f := captures.Frame{Time: e.Time, HasTime: !e.NoTime, Data: data, WireLen: int(e.WireLen), Iface: int(e.Iface), Direction: e.Direction}
 		for i := len(o.Section.Interfaces); i <= f.Iface; i++ { // described meanwhile

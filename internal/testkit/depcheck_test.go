@@ -50,7 +50,7 @@ var directions = []struct {
 	{"internal/index", []string{"captures", "dissect", "flows", "internal/filter", "internal/engine", "internal/crash"}},
 	{"internal/convert", []string{"captures", "dissect"}},
 	{"internal/packetline", []string{"flows", "dissect"}},
-	{"tui", []string{"tui/*", "flows", "dissect", "captures", "internal/filter", "internal/engine", "internal/index", "internal/config", "internal/packetline", "internal/report", "internal/crash"}},
+	{"tui", []string{"tui/*", "flows", "dissect", "captures", "internal/filter", "internal/engine", "internal/index", "internal/config", "internal/packetline", "internal/report", "internal/crash", "internal/privacy"}},
 	{"tui/*", []string{"tui/cells", "flows", "dissect"}},
 	{"internal/config", nil},
 	{"internal/exchange", []string{"flows", "internal/config"}},

@@ -179,6 +179,17 @@ func (ch *Chart) legend(c *cells.Canvas, unit func(float64) string) {
 	}
 }
 
+// Moment is what time a column of a chart that is w wide stands for, and how much a column is.
+func (ch *Chart) Moment(w, x int) (at, step int64) {
+	if w >= 40 {
+		w, x = w-axisWidth, x-axisWidth
+	}
+	from, to := ch.Span()
+	w = max(w, 1)
+	step = max((to-from)/int64(w), 1)
+	return from + (to-from)*int64(min(max(x, 0), w-1))/int64(w) + step/2, step
+}
+
 // At is the curve's value at a moment, if one is known.
 func (cu *Curve) At(t int64) (v float64, ok bool) {
 	for i := len(cu.Samples) - 1; i >= 0; i-- {

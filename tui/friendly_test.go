@@ -1,0 +1,252 @@
+package tui
+
+import (
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rocescope/rocescope/captures/samples"
+	"github.com/rocescope/rocescope/tui/cells"
+)
+
+// openWith opens a capture with settings as a config file says them.
+func openWith(t *testing.T, path, config, profile string, change func(*Options)) *user {
+	t.Helper()
+	c, err := ParseConfig("config.yaml", []byte(config), profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ses := openSession(t, path)
+	<-ses.index.Done()
+	o := Options{Depth: cells.Color256, Config: c}
+	if change != nil {
+		change(&o)
+	}
+	return seat(t, o, ses, 120, 40)
+}
+
+// copied is the next text that went into the clipboard.
+func (u *user) copied() string {
+	u.t.Helper()
+	data, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(strings.TrimPrefix(<-u.out, "\x1b]52;c;"), "\a"))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestANumberRepeatsAndGoesToARow(t *testing.T) {
+	u := openUser(t, sampleFile(t, samples.Default), 120, 40)
+	u.press("4", "alt-5").sees("5 times").press("j").sees("Packets ▸ 6").seesNot("5 times")
+	u.press("alt-1", "2", "0", "G").sees("Packets ▸ 120")
+	u.press("alt-1", "0", "k").sees("Packets ▸ 110")
+	u.press("alt-9", "esc", "j").sees("Packets ▸ 111")
+	u.press("/", "flow.nak", "enter", "alt-1", "0", "0", "G").sees("Packets ▸ 1")
+	u.press("6", "alt-3", "G").sees("packet 77")
+	u.press("1", "alt-2", "e").sees("Packets ▸ 77")
+
+	u = openWith(t, sampleFile(t, samples.Default), "tui: {digits: count}", "", nil)
+	u.press("alt-4", "5", "j").sees("Packets ▸ 6").press("2", "0", "0", "g").sees("Packets ▸ 200")
+	u.press("alt-6").sees("Findings (4)")
+}
+
+func TestChipsAreClickedAway(t *testing.T) {
+	u := openUser(t, sampleFile(t, samples.Default), 120, 40)
+	u.press("4", "/", "flow.nak", "enter").sees("6 packets")
+	u.clickOn(" flow.nak ×").seesNot("6 packets", "flow.nak")
+	u.press("u").sees("6 packets").press("X", "ctrl-f", "NAK: PSN", "enter").sees("search NAK: PSN")
+	u.clickOn("search NAK: PSN ×").seesNot("search NAK")
+	u.press("P").sees("masked").clickOn("masked ×").seesNot("masked ×")
+	u.press("z").clickOn("zoomed ×").seesNot("zoomed")
+	u.press("6", "enter", "d").clickOn("▸ Findings").sees("Look at the requester's port").seesNot("Ladder of")
+}
+
+func TestSplitsAreDragged(t *testing.T) {
+	u := openUser(t, sampleFile(t, samples.Default), 120, 40)
+	u.press("4")
+	x, y := u.at("─ Tree")
+	u.drag(x, y, x, y+10)
+	if _, now := u.at("─ Tree"); now != y+10 {
+		t.Errorf("the line between list and tree is at %d, and was dragged to %d", now, y+10)
+	}
+	u.press("<")
+	if _, now := u.at("─ Tree"); now >= y+10 {
+		t.Errorf("< left the line at %d", now)
+	}
+}
+
+func TestChartsAreRead(t *testing.T) {
+	u := openUser(t, sampleFile(t, samples.Default), 120, 40)
+	u.press("shift-tab").sees("What passed (← and → read values)").press("left").sees("What passed around 1.5").press("enter").sees("Packets ▸ 51")
+	u.press("esc", "esc").press("esc").seesNot("around")
+	x, y := u.at("Nr  rr")
+	u.click(x, y).sees("What passed around 1.1", "NAK or RNR", "sent again")
+	u.drag(x, y, x+14, y).sees("What passed around 1.4")
+
+	u.press("2", "enter", "tab", "tab", "tab", "z").sees("Charts", "Payload rate", "Messages completed").press("right").sees("Charts at 1.1")
+	u.press("alt-5", "right").sees("A→B p50").press("esc").seesNot("Charts at")
+	u.sees("#1")
+}
+
+func TestUndoTakesBackOneChangeAtATime(t *testing.T) {
+	u := openUser(t, sampleFile(t, samples.Default), 120, 40)
+	u.press("4", "/", "flow.nak", "enter", "z", "c", "another", "enter", "bth.opcode", "enter").sees("zoomed", "opcode", "6 packets")
+	u.press("u").seesNot("opcode").press("u").seesNot("zoomed").press("u").seesNot("6 packets")
+	u.press("u").sees("There is nothing to undo.")
+	u.press("3", "s", "latency", "enter").sees("latency▼").press("u").seesNot("latency▼")
+	u.press("z", "1", "u").seesNot("zoomed")
+}
+
+const profiles = `
+tui:
+  theme: light
+  filters: {refused: flow.nak}
+profiles:
+  lab:
+    theme: mine
+    themes: {mine: {base: mono, bad: 208 bold}}
+    columns: [infiniband.bth.psn]
+    colors: {flow.nak: bad}
+    filters: {again: flow.retransmission}
+    time: d
+    list: 60
+    keys: {freeze: [f6]}
+`
+
+func TestProfilesChangeWhatIsShown(t *testing.T) {
+	path := sampleFile(t, samples.Default)
+	u := openWith(t, path, profiles, "lab", nil)
+	u.press("4").sees("bth.psn", "Time").press("/", "@again", "enter").sees("179 packets")
+	u.press("/", "ctrl-u", "@refused", "enter").sees("6 packets")
+	u.press("f6").sees("frozen")
+
+	u = openWith(t, path, profiles, "", nil)
+	if u.s.theme.Name != "light" {
+		t.Errorf("the theme is %s", u.s.theme.Name)
+	}
+	u.press("4").seesNot("bth.psn").press(":", "profile lab", "enter").sees("bth.psn", "Profile lab.")
+	if u.s.theme.Name != "mine" || u.s.split != 60 || timeFormats[u.s.clock].name != "d" || u.s.rules[0].style != cells.Bad {
+		t.Errorf("%s %d %v", u.s.theme.Name, u.s.split, u.s.rules)
+	}
+	if _, err := ParseConfig("c", []byte(profiles), "labs"); err == nil || !strings.Contains(err.Error(), `no profile "labs"; there are lab`) {
+		t.Error(err)
+	}
+}
+
+func TestAProfileIsSavedAndThereNextTime(t *testing.T) {
+	path := sampleFile(t, samples.Default)
+	u := openUser(t, path, 120, 40)
+	u.press("4", "c", "another", "enter", "infiniband.bth.opcode", "enter", "t", "T", ":", "save-profile", "enter").sees("as which profile?")
+	u.press("mine", "enter").sees("rocescope tui --profile mine")
+	kept := u.s.kept()
+
+	again := openWith(t, path, "", "", func(o *Options) { o.Kept = kept })
+	again.press("4").seesNot("opcode").press(":", "profile mine", "enter").sees("opcode")
+	if again.s.theme.Name != "light" || timeFormats[again.s.clock].name != "d" {
+		t.Errorf("theme %s, time %s", again.s.theme.Name, timeFormats[again.s.clock].name)
+	}
+}
+
+func TestActionsOfOnesOwn(t *testing.T) {
+	dir := t.TempDir()
+	config := fmt.Sprintf(`
+tui:
+  actions:
+    look: {key: f5, command: "echo qp {{.QPN}} peer {{.PeerQPN}} packet {{.Packet}} of {{.File}} filter {{.Filter}}", help: what is here}
+    note: {key: f6, command: "printf '%%s' {{.Filter}} >%[1]s/noted", output: none, ask: true}
+    broken: {command: "echo no such thing; exit 3", output: none}
+    nothing: {command: "echo {{.Connection}}"}
+`, dir)
+	u := openWith(t, sampleFile(t, samples.Default), config, "", nil)
+	u.s.ses.in.File = "it's here.pcap"
+	u.press("?", "what is here").sees("Your own", "f5", "what is here").press("esc")
+	u.press("4", "ctrl-g", "88", "enter", "f5").sees("look (esc closes)", "qp 0x14 peer 0x14 packet 88 of it's here.pcap filter").press("esc").seesNot("esc closes")
+	u.press("/", "ip.addr == 10.77.0.1 and not (flow.nak)", "enter", "f6").sees("Run printf", "noted ?").press("y").sees("note has ended.")
+	if text, err := os.ReadFile(filepath.Join(dir, "noted")); err != nil || string(text) != "ip.addr == 10.77.0.1 and not (flow.nak)" {
+		t.Errorf("%q, %v", text, err)
+	}
+	u.press(":", "broken", "enter").sees("broken: exit status 3: no such thing")
+
+	for _, c := range []struct{ config, says string }{
+		{"tui: {actions: {look: {command: 'echo {{.QP}}'}}}", "names in double braces are File, "},
+		{"tui: {actions: {look: {command: 'echo {{'}}}", "config.yaml:1: tui.actions.look.command: "},
+		{"tui: {actions: {freeze: {command: ls}}}", "an action of that name is there already"},
+		{"tui: {actions: {look: {command: ls, key: q}}}", "tui.keys.look: q is bound to both quit and look"},
+		{"tui: {actions: {look: {key: f5}}}", "there is no command"},
+		{"tui: {actions: {look: {command: ls, output: paper}}}", `"paper" is none of window, terminal, none`},
+	} {
+		if _, err := ParseConfig("config.yaml", []byte(c.config), ""); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", c.config, err)
+		}
+	}
+}
+
+func TestSearchForWhatAFilterSelects(t *testing.T) {
+	u := openUser(t, sampleFile(t, samples.Default), 120, 40)
+	u.press("4", "ctrl-f", "=flow.nak", "enter").sees("Packets ▸ 88")
+	u.press("n").seesNot("Packets ▸ 88").press("N").sees("Packets ▸ 88").press("N").sees("No packet in front of this one matches")
+	u.press("1", "n").sees("Packets ▸ ")
+	u.press("ctrl-f", "ctrl-u", "=bth.pns", "enter").sees("unknown field")
+}
+
+func TestTheCommandLineReopensTheView(t *testing.T) {
+	path := sampleFile(t, samples.Default)
+	u := openUser(t, path, 120, 40)
+	u.press("4", "ctrl-g", "88", "enter", "y", "command", "enter").sees("Copied")
+	if got := u.copied(); got != "rocescope tui lost_write_recovered.pcap --view packets --at 88" {
+		t.Error(got)
+	}
+	u.press("d", "y", "command", "enter").sees("Copied")
+	if got := u.copied(); got != "rocescope tui lost_write_recovered.pcap --view ladder --at 88" {
+		t.Error(got)
+	}
+	openWith(t, path, "", "", func(o *Options) { o.View, o.At = "ladder", 88 }).sees("Ladder of #1", "NAK PSN sequence error")
+	openWith(t, path, "", "", func(o *Options) { o.At = 88 }).sees("Packets ▸ 88")
+	openWith(t, path, "", "", func(o *Options) { o.View = "findings" }).sees("Findings (4)")
+}
+
+func TestCopiesByACommand(t *testing.T) {
+	to := filepath.Join(t.TempDir(), "clipboard")
+	u := openWith(t, sampleFile(t, samples.Default), "tui: {copy: \"cat >'"+to+"'\"}", "", nil)
+	u.press("4", "ctrl-g", "88", "enter", "y", "packet as hex", "enter").sees("Copied packet as hex by cat")
+	text, err := os.ReadFile(to)
+	if err != nil || !strings.HasPrefix(string(text), "020000007701") {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestWhatIsWrittenWhileMaskedIsMasked(t *testing.T) {
+	u := openUser(t, sampleFile(t, samples.Default), 120, 40)
+	slice := filepath.Join(t.TempDir(), "slice.pcapng")
+	u.press("P", "w").sees("(masked)").press("ctrl-u", slice, "enter").sees("Wrote 518 packets", "masked and without payload")
+	again := openUser(t, slice, 120, 40)
+	again.sees("ICRC", "477 right").press("2").sees("0x14").seesNot("10.77.0")
+}
+
+func TestACutOffCellIsInFullBelow(t *testing.T) {
+	u := openUser(t, sampleFile(t, samples.Default), 80, 24)
+	u.press("6", "alt-5", "right").sees("what was found: 6 gaps were answered by a sequence NAK (first: 1")
+	u.press("left").seesNot("what was found: 6")
+}
+
+func TestLessGoesOverASlowLine(t *testing.T) {
+	path := sampleFile(t, samples.Default)
+	size := func(depth cells.Depth, ascii bool) (n int) {
+		u := openWith(t, path, "tui: {low-bandwidth: true}", "", func(o *Options) { o.Depth, o.ASCII = depth, ascii })
+		for _, view := range []string{"1", "2", "4", "5"} {
+			u.press(view)
+			u.do(func() { n += len(u.s.text()) })
+		}
+		if every := u.s.o.Config.frame().Milliseconds(); every != 500 {
+			t.Errorf("a frame every %d ms", every)
+		}
+		return n
+	}
+	full, slow := size(cells.Color256, false), size(cells.Color16, true)
+	if slow*100 > full*85 {
+		t.Errorf("%d bytes instead of %d", slow, full)
+	}
+}
