@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -94,6 +95,7 @@ trip, as in perftest.`,
 	f.StringArrayVar(&o.hand, "hand", nil, "the peer's `numbers`: qpn=0x11,psn=0,rkey=0x1234,va=0x7f0000000000; once for each queue pair")
 	f.IntVar(&o.window, "window", 0, "at most so many `packets` of a queue pair without acknowledgement (default 256)")
 	f.BoolVar(&o.paced, "paced", false, "heed congestion notifications (DCQCN)")
+	o.addThreads(f)
 	o.faults.add(f)
 	f.BoolVar(&o.json, "json", false, "the result as JSON")
 	_ = cmd.RegisterFlagCompletionFunc("atomic_type", cobra.FixedCompletions([]string{"FETCH_AND_ADD", "CMP_AND_SWAP"}, cobra.ShellCompDirectiveNoFileComp))
@@ -113,11 +115,13 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 		return err
 	}
 	o.host.Device.MaxQP = max(64, 2*o.qps)
+	o.spread(min(runtime.GOMAXPROCS(0), o.qps)) // more would only hand over to each other
 	h, err := openHost(o.host)
 	if err != nil {
 		return err
 	}
 	defer h.Close()
+	_ = dropPrivileges() // where that cannot be, the measurement is still wanted
 	if want := o.mtu; want > h.Device().MTU() {
 		return errUsage("-m %d: frames through %s take %d at most", want, o.iface, h.Device().MTU())
 	}

@@ -10,10 +10,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/inject/peer"
 	"github.com/rocescope/rocescope/inject/port"
+	"github.com/rocescope/rocescope/inject/rnic"
 	"github.com/rocescope/rocescope/inject/route"
 	"github.com/rocescope/rocescope/inject/stream"
 )
@@ -27,6 +29,7 @@ type hostOptions struct {
 	service     string
 	mtu         int
 	port        uint16
+	threads     int
 
 	transport dissect.Transport
 	host      peer.Options
@@ -52,6 +55,19 @@ func (o *hostOptions) add(cmd *cobra.Command, iface string) {
 	}
 }
 
+// addThreads adds the option of commands whose work may be spread over threads.
+func (o *hostOptions) addThreads(f *pflag.FlagSet) {
+	f.IntVar(&o.threads, "threads", 0, "how `many` threads serve the interface's receive queues (default: one for each, as far as there are processors)")
+}
+
+// spread says how many threads there may be: what was asked for, or most of what the machine can have.
+func (o *hostOptions) spread(most int) {
+	if o.threads > 0 {
+		most = o.threads
+	}
+	o.host.Threads = most
+}
+
 // peerVia are the values of --via.
 var peerVia = []string{port.ViaXDP, port.ViaPacket}
 
@@ -70,6 +86,8 @@ func (o *hostOptions) read() error {
 		return errUsage("--port cannot be 0")
 	case o.vlan < 0 || o.vlan > 4094:
 		return errUsage("--vlan cannot be %d; it is 1 to 4094", o.vlan)
+	case o.threads < 0 || o.threads > rnic.MaxQueues:
+		return errUsage("--threads cannot be %d; it is 1 to %d", o.threads, rnic.MaxQueues)
 	case o.via != "" && !slices.Contains(peerVia, o.via):
 		return errUsage("--via cannot be %q; there are %s", o.via, strings.Join(peerVia, ", "))
 	case len(o.addrs) == 0 && (o.router != "" || o.mac != "" || o.vlan != 0):
@@ -161,5 +179,9 @@ func where(h *peer.Host) string {
 	for _, a := range h.Addrs() {
 		addrs = append(addrs, a.String())
 	}
-	return fmt.Sprintf("%s (%s), path MTU up to %d, by %s (%s)", info.Interface, strings.Join(addrs, ", "), h.Device().MTU(), info.Via, info.Detail)
+	threads := ""
+	if n := len(h.Threads()); n > 1 {
+		threads = fmt.Sprintf(", on %d threads", n)
+	}
+	return fmt.Sprintf("%s (%s), path MTU up to %d, by %s (%s)%s", info.Interface, strings.Join(addrs, ", "), h.Device().MTU(), info.Via, info.Detail, threads)
 }

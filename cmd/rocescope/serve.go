@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -86,6 +87,7 @@ as the client has them.`,
 	f.StringVar(&o.memory, "memory", "1G", "`bytes` of memory for all clients")
 	f.IntVar(&o.connections, "connections", 16000, "how `many` queue pairs there may be")
 	f.StringSliceVar(&o.misbehave, "misbehave", nil, "do wrong what the `name` says, as real devices were seen to; list lists the names")
+	o.addThreads(f)
 	o.faults.add(f)
 	o.screen.add(cmd)
 	f.Uint64Var(&o.seed, "seed", 1, "`number` that all that is random in faults comes from")
@@ -154,6 +156,7 @@ func (o *serveOptions) check() error {
 	}
 	o.host.Device.MaxQP = o.connections + 1
 	o.host.Device.MTU = o.mtu
+	o.spread(runtime.GOMAXPROCS(0))
 	return nil
 }
 
@@ -198,7 +201,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	defer func() {
 		h.Close()
 		_, s := h.Port()
-		err = errors.Join(err, log.close(s.Received+s.Sent, r.Totals.Conversations))
+		err = errors.Join(err, log.close(s.Received+s.Sent, r.Totals().Conversations))
 	}()
 	at, err := h.Listen(ctx, peer.Listening{
 		Port: o.port, Transport: o.transport, MTU: o.mtu, Pingpong: o.pingpong, Accept: r.Accept,

@@ -112,6 +112,33 @@ func TestServeBench(t *testing.T) {
 	}
 }
 
+// TestServeBenchThreads has a thread for each of two queues, at both ends or at one: there half of the packets come in the other queue.
+func TestServeBenchThreads(t *testing.T) {
+	lab := newPeers(t, testkit.LabOptions{Queues: 2})
+	server := startServe(t, lab, "--threads", "2")
+	for _, line := range []string{
+		"write 10.9.0.2 -s 5001 -n 60 -q 4 --threads 2 --verify",
+		"read fd99::2 -s 70001 -n 40 -q 3 --threads 2 --verify",
+		"atomic 10.9.0.2 -n 60 -q 4 --threads 2 --verify",
+		"write 10.9.0.2 -R -s 3000 -n 60 -q 4 --threads 2",
+		"write 10.9.0.2 --perftest -R -n 60 -q 2 --threads 2",
+		"write 10.9.0.2 --imm -s 3000 -n 60 -q 3 --threads 1 --verify",
+		"send 10.9.0.2 -s 4099 -n 60 -q 4 --threads 1 --verify",
+	} {
+		p := benchIn(t, lab, line+" -u 20 --via xdp", exitOK)
+		if out := p.stdout.String(); !strings.Contains(out, "verdict: good") || strings.Contains(line, "--verify") && !strings.Contains(out, "checked and right") {
+			t.Errorf("bench %s:\n%s%s", line, out, p.said.String())
+		}
+		if said := p.said.String(); strings.Contains(said, "on 2 threads") != strings.Contains(line, "--threads 2") {
+			t.Errorf("bench %s says\n%s", line, said)
+		}
+	}
+	server.interrupt()
+	if out := server.stdout.String(); !strings.Contains(server.said.String()+out, ", on 2 threads\n") || !strings.Contains(out, "handed over") || strings.Contains(out, "error") {
+		t.Errorf("serve:\n%s", out)
+	}
+}
+
 // TestServeBenchRallies plays perftest's latency programs.
 func TestServeBenchRallies(t *testing.T) {
 	lab := newPeers(t, testkit.LabOptions{MTU: 1500})

@@ -206,10 +206,7 @@ func (p *servePrinter) struck(h *peer.Host) string {
 
 // final is the last table.
 func (p *servePrinter) final(h *peer.Host, r *load.Responder) {
-	var t load.Totals
-	if err := h.Do(func() error { t = r.Totals; return nil }); err != nil {
-		t = r.Totals // the host has ended: nobody else looks at it
-	}
+	t := r.Totals()
 	now := countersOf(h)
 	counts, full := h.Faults()
 	if p.o.json {
@@ -251,7 +248,7 @@ type servedCounters struct {
 
 func countersOf(h *peer.Host) (c servedCounters) {
 	_, c.Port = h.Port()
-	c.Device = h.Device().Counters()
+	c.Device = h.Counters()
 	return c
 }
 
@@ -289,6 +286,7 @@ func (c *servedCounters) notable() []namedCount {
 		{"np_ecn_marked", "with ECN mark", d.NpEcnMarked},
 		{"np_cnp_sent", "CNPs sent", d.NpCnpSent},
 		{"rp_cnp_handled", "CNPs taken", d.RpCnpHandled},
+		{"handed_over", "frames handed over to another queue's thread", d.HandedOver},
 		{"send_lost", "frames lost on sending", c.Port.SendLost},
 		{"recv_lost", "frames that found no room", c.Port.RecvLost},
 	}

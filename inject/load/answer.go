@@ -5,8 +5,8 @@ import (
 )
 
 // answer sends back what came, from where it came: the other side sends no more until it has it.
-func (v *conversation) answer(s *server, n, at, length int, c *rnic.Completion) error {
-	wr := rnic.SendWR{ID: uint64(s.c.Index)<<32 | uint64(n), Op: rnic.OpSend, Flags: rnic.Signaled}
+func (s *server) answer(n, at, length int, c *rnic.Completion) error {
+	wr := rnic.SendWR{ID: uint64(s.index)<<32 | uint64(n), Op: rnic.OpSend, Flags: rnic.Signaled}
 	sge := [1]rnic.SGE{s.recv.SGE(at, length)}
 	wr.SGL = sge[:]
 	if s.c.AH != nil {
@@ -17,11 +17,11 @@ func (v *conversation) answer(s *server, n, at, length int, c *rnic.Completion) 
 }
 
 // rallyWrites answers WRITEs as ib_write_lat does: it begins, and each message's last byte is its number.
-func (v *conversation) rallyWrites() (busy bool) {
-	size := v.r.o.RallySize
-	for i := range v.qps {
-		s := &v.qps[i]
-		if s.c == nil || s.pending > 0 || v.failed != nil {
+func (x *share) rallyWrites() (busy bool) {
+	o := &x.v.r.o
+	size := o.RallySize
+	for _, s := range x.qps {
+		if s.c == nil || s.pending > 0 || x.failed != nil {
 			continue
 		}
 		b := s.mr.Bytes()
@@ -31,17 +31,17 @@ func (v *conversation) rallyWrites() (busy bool) {
 			}
 			s.got++
 		}
-		if s.posted >= v.r.o.RallyCount {
+		if s.posted >= o.RallyCount {
 			continue
 		}
 		s.posted++
 		s.out.Bytes()[size-1] = byte(s.posted)
 		sge := [1]rnic.SGE{s.out.SGE(0, size)}
 		err := s.c.QP.PostSend(rnic.SendWR{
-			ID: uint64(s.c.Index) << 32, Op: rnic.OpWrite, Flags: rnic.Signaled, SGL: sge[:], RemoteVA: s.c.Remote.Memory.VA, RKey: s.c.Remote.Memory.RKey,
+			ID: uint64(s.index) << 32, Op: rnic.OpWrite, Flags: rnic.Signaled, SGL: sge[:], RemoteVA: s.c.Remote.Memory.VA, RKey: s.c.Remote.Memory.RKey,
 		})
 		if s.pending++; err != nil {
-			v.broken(s, err)
+			x.broken(s, err)
 		}
 		busy = true
 	}

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -21,12 +22,17 @@ func (v *conversation) quiet(messages uint64) {
 	var seen uint64
 	still := 0
 	for n := 0; n < quietMost && still < quietLooks; n++ {
-		complete := false
-		err := v.r.h.Do(func() error { complete = v.complete(messages); return nil })
-		if err != nil || complete {
+		complete := true
+		for _, x := range v.shares {
+			err := x.at.thread.Do(func() error { complete = complete && x.complete(messages); return nil })
+			if err != nil {
+				return
+			}
+		}
+		if complete {
 			return
 		}
-		frames := v.r.h.Device().Counters().RxFrames
+		frames := v.r.h.Counters().RxFrames
 		if still++; frames != seen {
 			seen, still = frames, 0
 		}
@@ -35,20 +41,19 @@ func (v *conversation) quiet(messages uint64) {
 }
 
 // complete reports whether there is nothing to wait for: so many messages of each queue pair are there.
-func (v *conversation) complete(messages uint64) bool {
-	t := v.traffic
+func (x *share) complete(messages uint64) bool {
+	t, op := x.v.traffic, x.v.op
 	p := Plan{Size: t.Size}
-	for i := range v.qps {
-		s := &v.qps[i]
+	for _, s := range x.qps {
 		switch {
 		case s.c.Local.Transport == dissect.RC:
-		case isSend(v.op):
+		case isSend(op):
 			if s.got < messages {
 				return false
 			}
 		default:
 			k := messages - 1
-			if differs(s.mr.Bytes()[int(k%uint64(t.Slots))*p.stride():][:t.Size], t.Seed, i, k) >= 0 {
+			if differs(s.mr.Bytes()[int(k%uint64(t.Slots))*p.stride():][:t.Size], t.Seed, s.c.Index, k) >= 0 {
 				return false
 			}
 		}
@@ -62,40 +67,66 @@ func (v *conversation) check(theirs *connect.Report) *connect.Report {
 	if t == nil || !t.Verify || theirs == nil || theirs.Messages == 0 {
 		return nil
 	}
-	switch {
-	case isWrite(v.op):
-		v.checkMemory(theirs.Messages)
-	case isSend(v.op):
-		var got uint64
-		for i := range v.qps {
-			got += v.qps[i].got
-		}
-		v.report.Lost = theirs.Messages*uint64(len(v.qps)) - min(got, theirs.Messages*uint64(len(v.qps)))
-		v.report.Messages = got
-	default:
+	if !isWrite(v.op) && !isSend(v.op) {
 		return nil
 	}
-	report := v.report
+	for _, x := range v.shares {
+		if err := x.at.thread.Do(func() error { x.check(theirs.Messages); return nil }); err != nil {
+			return nil
+		}
+	}
+	report := v.report()
 	return &report
 }
 
+// report is what was found on all threads.
+func (v *conversation) report() (sum connect.Report) {
+	for _, x := range v.shares {
+		x.mu.Lock()
+		r := x.report
+		x.mu.Unlock()
+		sum.Messages += r.Messages
+		sum.Wrong += r.Wrong
+		sum.Lost += r.Lost
+		sum.First = cmp.Or(sum.First, r.First)
+	}
+	return sum
+}
+
+// check looks at what came, when so many messages of each queue pair were sent. It is for the thread, on which nothing is written
+// meanwhile.
+func (x *share) check(messages uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if isWrite(x.v.op) {
+		x.checkMemory(messages)
+		return
+	}
+	var got uint64
+	for _, s := range x.qps {
+		got += s.got
+	}
+	sent := messages * uint64(len(x.qps))
+	x.report.Messages, x.report.Lost = got, sent-min(got, sent)
+}
+
 // checkMemory looks at what was written since it was looked at before: messages numbers of each queue pair were sent by now.
-func (v *conversation) checkMemory(numbers uint64) {
-	t := v.traffic
+func (x *share) checkMemory(numbers uint64) {
+	t := x.v.traffic
 	p := Plan{Size: t.Size}
-	for i := range v.qps {
-		s := &v.qps[i]
+	for _, s := range x.qps {
+		i := s.c.Index
 		for k := max(s.number, numbers-min(numbers, uint64(t.Slots))); k < numbers; k++ {
 			b := s.mr.Bytes()[int(k%uint64(t.Slots))*p.stride():][:t.Size]
 			at := differs(b, t.Seed, i, k)
 			switch {
 			case at < 0:
-				v.report.Messages++
-			case s.c.Local.Transport == dissect.UC && v.isLost(s, b, i, k):
-				v.report.Lost++
+				x.report.Messages++
+			case s.c.Local.Transport == dissect.UC && x.v.isLost(s, b, i, k):
+				x.report.Lost++
 			default:
-				v.report.Messages++
-				v.wrong(s, k, at)
+				x.report.Messages++
+				x.wrong(s, k, at)
 			}
 		}
 		s.number = numbers
@@ -134,30 +165,29 @@ func allZero(b []byte) bool {
 	return true
 }
 
-func (v *conversation) wrong(s *server, k uint64, at int) {
-	v.report.Wrong++
-	v.r.Totals.Wrong++
-	if v.report.First == "" {
-		v.report.First = fmt.Sprintf("message %d of QP %#06x is wrong from byte %d on", k, s.c.Remote.QPN, at)
+func (x *share) wrong(s *server, k uint64, at int) {
+	x.report.Wrong++
+	if x.report.First == "" {
+		x.report.First = fmt.Sprintf("message %d of QP %#06x is wrong from byte %d on", k, s.c.Remote.QPN, at)
 	}
 }
 
 // checkImmediate checks the completion of a WRITE by its immediate, which is the message's number: they come in turn, and of UC only for
 // messages that are there whole. (What RC wrote is looked at when the client reports.)
-func (v *conversation) checkImmediate(s *server, k uint64) {
-	t := v.traffic
+func (x *share) checkImmediate(s *server, k uint64) {
+	t := x.v.traffic
 	p := Plan{Size: t.Size}
 	inTurn := k >= s.imms && (k == s.imms || s.c.Local.Transport != dissect.RC)
 	s.imms = k + 1
 	at := differs(s.mr.Bytes()[int(k%uint64(t.Slots))*p.stride():][:t.Size], t.Seed, s.c.Index, k)
 	if !inTurn || at >= 0 && s.c.Local.Transport == dissect.UC {
-		v.wrong(s, k, max(at, 0))
+		x.wrong(s, k, max(at, 0))
 	}
 }
 
 // checkMessage checks what was sent. On UC and UD messages may be missing, and its number says which it is.
-func (v *conversation) checkMessage(s *server, b []byte) {
-	t := v.traffic
+func (x *share) checkMessage(s *server, b []byte) {
+	t := x.v.traffic
 	k := s.number
 	if s.c.Local.Transport != dissect.RC && len(b) >= numbered && number(b) > k {
 		k = number(b)
@@ -168,6 +198,6 @@ func (v *conversation) checkMessage(s *server, b []byte) {
 		at = min(len(b), t.Size)
 	}
 	if at >= 0 {
-		v.wrong(s, k, at)
+		x.wrong(s, k, at)
 	}
 }

@@ -1,8 +1,9 @@
 package load
 
 import (
-	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/rocescope/rocescope/dissect"
@@ -35,22 +36,20 @@ type conversation struct {
 	pd      *rnic.PD
 	mrs     []*rnic.MR
 	memory  uint64
-	cqs     []*rnic.CQ
-	qps     []server
-	ready   int
-	report  connect.Report
-	failed  error
-	talk    *peer.Talk // the connection turned out to be one for perftest's words
+	qps     []*server
+	shares  []*share
+	ready   atomic.Int32
 }
 
 // server is a queue pair of a conversation.
 type server struct {
 	c        *peer.Conn
+	share    *share
+	index    int      // among the share's
 	mr       *rnic.MR // what the client is told of
 	recv     *rnic.MR // where receives point to
 	out      *rnic.MR // WriteRally: what is written
-	cq       *rnic.CQ
-	slot     int // bytes of a receive
+	slot     int      // bytes of a receive
 	receives int
 	number   uint64 // of the next message
 	imms     uint64 // of the next WRITE with immediate
@@ -84,6 +83,8 @@ func (v *conversation) Traffic(t connect.Traffic) error {
 // region registers memory, as far as there is any left.
 func (v *conversation) region(bytes int, access rnic.Access) (*rnic.MR, error) {
 	r := v.r
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if left := r.o.Memory - r.memory; uint64(bytes) > left {
 		return nil, fmt.Errorf("%d bytes of memory are wanted, and %d of %d are left", bytes, left, r.o.Memory)
 	}
@@ -117,7 +118,7 @@ func (v *conversation) plan() (region, recvSize, receives int) {
 	return region, recvSize, receives
 }
 
-// own reports whether each queue pair has memory of its own. Else they share what is there: nobody looks at it.
+// own reports whether each queue pair has memory of its own. Else those of a thread share some: nobody looks at it.
 func (v *conversation) own() bool {
 	return v.traffic != nil && (v.traffic.Verify || v.traffic.Answer) || v.rally != OneWay
 }
@@ -126,13 +127,16 @@ func (v *conversation) own() bool {
 func (v *conversation) Make(i int, t dissect.Transport) (*rnic.QP, connect.Memory, error) {
 	r := v.r
 	var none connect.Memory
-	if r.qps >= r.o.Connections {
-		return nil, none, fmt.Errorf("there are %d queue pairs already, as many as are allowed", r.qps)
+	if err := r.full(); err != nil {
+		return nil, none, err
 	}
 	region, recvSize, receives := v.plan()
-	s := server{slot: recvSize, receives: receives}
+	x := v.share()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s := &server{share: x, index: len(x.qps), slot: recvSize, receives: receives}
 	var err error
-	if v.own() || i == 0 {
+	if v.own() || s.index == 0 {
 		if s.mr, err = v.region(max(region, 64), remoteAccess); err != nil {
 			return nil, none, err
 		}
@@ -152,25 +156,23 @@ func (v *conversation) Make(i int, t dissect.Transport) (*rnic.QP, connect.Memor
 			}
 		}
 	} else {
-		s.mr, s.recv = v.qps[0].mr, v.qps[0].recv
+		s.mr, s.recv = x.qps[0].mr, x.qps[0].recv
 	}
-	if i%groupQPs == 0 {
-		cq, err := r.h.Device().CreateCQ(max(1, groupQPs*2*receives))
-		if err != nil {
-			return nil, none, err
-		}
-		v.cqs = append(v.cqs, cq)
+	cq, err := x.queue(receives)
+	if err != nil {
+		return nil, none, err
 	}
-	s.cq = v.cqs[len(v.cqs)-1]
 	qp, err := v.pd.CreateQP(rnic.QPInit{
-		Type: t, SendCQ: s.cq, RecvCQ: s.cq, Cap: rnic.QPCap{MaxSendWR: max(1, receives), MaxRecvWR: max(1, receives), MaxSGE: 1},
+		Type: t, SendCQ: cq, RecvCQ: cq, Cap: rnic.QPCap{MaxSendWR: max(1, receives), MaxRecvWR: max(1, receives), MaxSGE: 1},
 	})
 	if err != nil {
 		return nil, none, err
 	}
-	v.qps = append(v.qps, s)
+	v.qps, x.qps = append(v.qps, s), append(x.qps, s)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.qps++
-	r.Totals.QPs++
+	r.totals.QPs++
 	return qp, connect.Memory{RKey: s.mr.RKey(), VA: s.mr.VA(), Length: uint64(s.mr.Len())}, nil
 }
 
@@ -193,7 +195,9 @@ func (v *conversation) prepareMemory(i int, b []byte) {
 
 // Prepare implements peer.Maker.
 func (v *conversation) Prepare(c *peer.Conn) error {
-	s := &v.qps[c.Index]
+	s := v.qps[c.Index]
+	s.share.mu.Lock()
+	defer s.share.mu.Unlock()
 	s.c = c
 	for n := range s.receives {
 		if err := v.receive(s, n); err != nil {
@@ -206,7 +210,7 @@ func (v *conversation) Prepare(c *peer.Conn) error {
 // receive posts the receive of a number.
 func (v *conversation) receive(s *server, n int) error {
 	sge := [1]rnic.SGE{s.recv.SGE(v.recvAt(s, n), s.recvLen())}
-	return s.c.QP.PostRecv(rnic.RecvWR{ID: uint64(s.c.Index)<<32 | uint64(n), SGL: sge[:]})
+	return s.c.QP.PostRecv(rnic.RecvWR{ID: uint64(s.index)<<32 | uint64(n), SGL: sge[:]})
 }
 
 func (v *conversation) recvAt(s *server, n int) int {
@@ -229,19 +233,10 @@ func (v *conversation) Ready(n int, theirs *connect.Report) (own *connect.Report
 	if theirs != nil && theirs.Messages > 0 && v.traffic != nil && v.traffic.Verify {
 		v.quiet(theirs.Messages)
 	}
-	f := func() error {
-		v.ready = n
-		if n == 1 {
-			v.r.tell(v, Happening{Kind: Ready})
-		}
-		own = v.check(theirs)
-		return nil
+	if v.ready.Store(int32(n)); n == 1 {
+		v.r.tell(v, Happening{Kind: Ready})
 	}
-	if v.call.Way == peer.ByCM { // this is the host's thread
-		_ = f()
-	} else {
-		_ = v.r.h.Do(f)
-	}
+	own = v.check(theirs)
 	if v.call.Way == peer.ByPingpong {
 		v.linger()
 	}
@@ -259,7 +254,9 @@ func (v *conversation) linger() {
 	for time.Since(since) < lingerTime {
 		var got uint64
 		var failed error
-		if err := v.r.h.Do(func() error { got, failed = v.qps[0].got, v.failed; return nil }); err != nil || failed != nil {
+		x := v.shares[0]
+		err := x.at.thread.Do(func() error { got, failed = x.qps[0].got, x.failed; return nil })
+		if err != nil || failed != nil {
 			return
 		}
 		if got != seen {
@@ -275,106 +272,29 @@ func (v *conversation) Results(theirs connect.PerftestResults) connect.PerftestR
 // Closed implements peer.Party.
 func (v *conversation) Closed(err error) {
 	r := v.r
-	if v.talk != nil {
-		v.talk.End()
+	for _, x := range v.shares {
+		x.close()
+		if err == nil {
+			err = x.failed
+		}
 	}
-	if err == nil {
-		err = v.failed
-	}
-	if err != nil {
-		r.Totals.Failed++
-	}
-	r.Totals.Checked += v.report.Messages
-	r.Totals.Lost += v.report.Lost
 	for _, mr := range v.mrs {
 		_ = mr.Deregister() // it is registered
 	}
+	report := v.report()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		r.totals.Failed++
+	}
+	r.totals.Checked += report.Messages
+	r.totals.Wrong += report.Wrong
+	r.totals.Lost += report.Lost
 	r.memory -= v.memory
 	r.qps -= len(v.qps)
-	if v.report != (connect.Report{}) {
-		r.tell(v, Happening{Kind: Checked, Report: v.report})
+	if report != (connect.Report{}) {
+		r.tell(v, Happening{Kind: Checked, Report: report})
 	}
 	r.tell(v, Happening{Kind: Closed, QPs: len(v.qps), Err: err})
-	all := make([]*conversation, 0, len(r.all)) // the old slice may be under way
-	for _, x := range r.all {
-		if x != v {
-			all = append(all, x)
-		}
-	}
-	r.all = all
-}
-
-func (v *conversation) completed(c *rnic.Completion) {
-	s := &v.qps[c.ID>>32]
-	switch {
-	case c.Status == rnic.WRFlushErr:
-		return
-	case c.Status != rnic.Success:
-		v.broken(s, &CompletionError{QPN: s.c.Local.QPN, Peer: s.c.Remote.QPN, Message: s.got, Status: c.Status, Receive: c.Op >= rnic.CompRecv})
-		return
-	case c.Op < rnic.CompRecv:
-		s.pending--
-		return
-	}
-	v.r.Totals.Received++
-	v.r.Totals.ReceivedBytes += uint64(c.ByteLen)
-	n := int(c.ID & 0xFFFFFFFF)
-	at, length := v.recvAt(s, n), int(c.ByteLen)
-	if c.Flags&rnic.HasGRH != 0 {
-		at, length = at+grh, length-grh
-	}
-	if v.call.Way == peer.ByCM && c.Op == rnic.CompRecv {
-		v.hear(s, s.recv.Bytes()[at:at+length])
-	}
-	if v.traffic != nil && v.traffic.Verify && c.Op == rnic.CompRecv {
-		v.checkMessage(s, s.recv.Bytes()[at:at+length])
-	}
-	if v.traffic != nil && v.traffic.Verify && c.Op == rnic.CompRecvWriteImm {
-		v.checkImmediate(s, uint64(c.Imm))
-	}
-	s.got++
-	var err error
-	if v.rally == SendRally && c.Op == rnic.CompRecv {
-		err = v.answer(s, n, at, length, c)
-	}
-	if err = errors.Join(err, v.receive(s, n)); err != nil {
-		v.broken(s, err)
-	}
-}
-
-// hear hands on what perftest says over a connection by CM, if its first message shows that it is that.
-func (v *conversation) hear(s *server, message []byte) {
-	if v.talk == nil && s.got == 0 && connect.GreetsPerftest(message) {
-		var err error
-		if v.talk, err = v.r.h.Talk(s.c, v.pd, v.call.Peer); err != nil {
-			v.broken(s, err)
-		}
-	}
-	if v.talk != nil {
-		v.talk.Hear(message)
-	}
-}
-
-// broken notes that a queue pair failed.
-func (v *conversation) broken(s *server, err error) {
-	if v.failed == nil {
-		v.failed = err
-	}
-	v.r.tell(v, Happening{Kind: Broken, Conn: s.c, Err: err})
-}
-
-// work takes completions, and answers.
-func (v *conversation) work() (busy bool) {
-	polled := v.r.polled[:]
-	for _, cq := range v.cqs {
-		n := cq.Poll(polled)
-		for i := range polled[:n] {
-			v.completed(&polled[i])
-		}
-		busy = busy || n > 0
-	}
-	if v.rally == WriteRally && v.ready >= perftestReady {
-		busy = v.rallyWrites() || busy
-	}
-	return busy
+	r.all = slices.DeleteFunc(r.all, func(x *conversation) bool { return x == v })
 }

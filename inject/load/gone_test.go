@@ -48,7 +48,7 @@ func TestClientGone(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		must(t, l.give.Do(func() error {
-			if last := l.told[len(l.told)-1]; last.Kind != Closed || last.Err == nil || last.QPs != 1 {
+			if last := l.last(); last.Kind != Closed || last.Err == nil || last.QPs != 1 {
 				t.Errorf("the server says %v, %v", last.Kind, last.Err)
 			}
 			if l.r.memory != 0 || l.r.qps != 0 || len(l.r.all) != 0 {

@@ -65,7 +65,8 @@ type lab struct {
 	tap       tap
 	ask, give *peer.Host
 	r         *Responder
-	told      []Happening // on the serving host's thread
+	mu        sync.Mutex
+	told      []Happening
 	tcp       netip.AddrPort
 	addrs     [2][]netip.Addr
 }
@@ -74,19 +75,33 @@ func newLab(t testing.TB, lose float64, serving Serving, change func(*peer.Liste
 	t.Helper()
 	l := &lab{t: t}
 	a, b := port.Pair(port.MemoryOptions{Slots: 2048})
-	ends := [2]*port.Memory{a, b}
+	var ports [2][]port.Port
+	for i, end := range []*port.Memory{a, b} {
+		ports[i] = []port.Port{&wire{Memory: end, lose: lose, rand: rand.New(rand.NewPCG(1, uint64(i))), tap: &l.tap}}
+	}
+	return l.open(ports, serving, change)
+}
+
+// open puts the hosts on their ports, with a thread for each.
+func (l *lab) open(ports [2][]port.Port, serving Serving, change func(*peer.Listening)) *lab {
+	t := l.t
+	t.Helper()
 	var hosts [2]*peer.Host
 	for i := range hosts {
 		l.addrs[i] = []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), netip.MustParseAddr(fmt.Sprintf("2001:db8::%d", i+1))}
-		w := &wire{Memory: ends[i], lose: lose, rand: rand.New(rand.NewPCG(1, uint64(i))), tap: &l.tap}
-		h, err := peer.New(w, peer.Options{MAC: [6]byte{2, 0, 0, 0, 0, byte(i + 1)}, Addrs: l.addrs[i], Patience: 20 * time.Second})
+		o := peer.Options{MAC: [6]byte{2, 0, 0, 0, 0, byte(i + 1)}, Addrs: l.addrs[i], Patience: 20 * time.Second, Threads: len(ports[i])}
+		h, err := peer.NewQueues(ports[i], o)
 		must(t, err)
 		t.Cleanup(func() { h.Close() })
 		hosts[i] = h
 	}
 	l.ask, l.give = hosts[0], hosts[1]
 	var err error
-	serving.Tell = func(h Happening) { l.told = append(l.told, h) }
+	serving.Tell = func(h Happening) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.told = append(l.told, h)
+	}
 	l.r, err = NewResponder(l.give, serving)
 	must(t, err)
 	socket, err := net.Listen("tcp", "127.0.0.1:0")
@@ -104,6 +119,16 @@ func newLab(t testing.TB, lose float64, serving Serving, change func(*peer.Liste
 }
 
 func addrPortOf(l net.Listener) netip.AddrPort { return l.Addr().(*net.TCPAddr).AddrPort() }
+
+// last is what was told last.
+func (l *lab) last() (h Happening) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.told); n > 0 {
+		h = l.told[n-1]
+	}
+	return h
+}
 
 // run dials and carries out a plan.
 func (l *lab) run(plan Plan, r peer.Request) (*Result, error) {

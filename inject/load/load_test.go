@@ -46,8 +46,8 @@ func TestCorruption(t *testing.T) {
 		l := newLab(t, 0, Serving{}, nil)
 		spoil := func(now int64) bool { // before the messages are looked at
 			for _, v := range l.r.all {
-				for i := range v.qps {
-					switch s := &v.qps[i]; {
+				for _, s := range v.qps {
+					switch {
 					case isSend(op):
 						s.recv.Bytes()[5] = 0x55 // of the first receive's number
 					case isAtomic(op):
@@ -57,9 +57,9 @@ func TestCorruption(t *testing.T) {
 					}
 				}
 			}
-			return l.r.work(now)
+			return l.r.stations[0].work(now)
 		}
-		must(t, l.give.Do(func() error { l.r.worker.Work = spoil; return nil }))
+		must(t, l.give.Do(func() error { l.r.stations[0].worker.Work = spoil; return nil }))
 		res, err := l.run(Plan{Op: op, Transport: dissect.RC, Size: 2000, Count: 12, Depth: 4, Verify: true, Seed: 3}, peer.Request{Local: connect.Parameters{MTU: 1024}})
 		if err != nil || res.Wrong == 0 || res.FirstWrong == "" {
 			t.Errorf("%v: %+v, %v", op, res, err)
@@ -136,14 +136,14 @@ func TestGoodbye(t *testing.T) {
 	must(t, err)
 	must(t, q.Dial(t.Context(), peer.Request{Way: peer.ByCM, Peer: netip.AddrPortFrom(l.addrs[1][0], connect.PerftestPort), Local: connect.Parameters{MTU: 1024}}))
 	for established := false; !established; {
-		must(t, l.give.Do(func() error { established = l.told[len(l.told)-1].Kind == Ready; return nil }))
+		established = l.last().Kind == Ready
 	}
 	must(t, l.give.Close())
 	if got := q.qps[0].c.QP.State(); got != rnic.ERROR {
 		t.Errorf("the queue pair is in %v", got)
 	}
 	_ = q.Close() // the pair in memory has lost its other end
-	if last := l.told[len(l.told)-1]; last.Kind != Closed || last.Err != nil {
+	if last := l.last(); last.Kind != Closed || last.Err != nil {
 		t.Errorf("the end: %+v", last)
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // queue lets a queue pair post when it is its turn.
-func (r *Requester) queue(q *asker, now int64) {
+func (r *strand) queue(q *asker, now int64) {
 	if q.queued || q.posted-q.done >= uint64(r.plan.Depth) || !r.wants(q, now) {
 		return
 	}
@@ -18,9 +18,9 @@ func (r *Requester) queue(q *asker, now int64) {
 }
 
 // postTurns posts what there is room for, the queue pairs taking turns.
-func (r *Requester) postTurns(now int64) {
+func (r *strand) postTurns(now int64) {
 	for n := 0; r.waiting > 0 && r.posted < r.budget && n < postBatch; {
-		q := &r.qps[r.turns[r.first]]
+		q := r.qps[r.turns[r.first]]
 		r.first = (r.first + 1) % len(r.turns)
 		r.waiting--
 		q.queued = false
@@ -35,12 +35,12 @@ func (r *Requester) postTurns(now int64) {
 // postBatch is how many messages are posted at a time, so that the device gets its turn as well.
 const postBatch = 256
 
-func (r *Requester) wants(q *asker, now int64) bool {
+func (r *strand) wants(q *asker, now int64) bool {
 	return !q.over && q.posted < r.target && (r.until == 0 || now < r.until)
 }
 
 // settleIf notes that a queue pair has done all of the round.
-func (r *Requester) settleIf(q *asker, now int64) {
+func (r *strand) settleIf(q *asker, now int64) {
 	if q.settled || q.done < q.posted && !q.over || r.wants(q, now) {
 		return
 	}
@@ -52,7 +52,7 @@ func (r *Requester) settleIf(q *asker, now int64) {
 }
 
 // post posts the next message of a queue pair.
-func (r *Requester) post(q *asker, now int64) bool {
+func (r *strand) post(q *asker, now int64) bool {
 	p, k := &r.plan, q.posted
 	slot := int(k % uint64(p.slots()))
 	at := q.base + slot*p.stride()
@@ -89,7 +89,7 @@ func (r *Requester) post(q *asker, now int64) bool {
 }
 
 // prepareAtomic says what an atomic compares and stores. All are of one word, so that each tells what those before it did.
-func (r *Requester) prepareAtomic(q *asker, k uint64) {
+func (r *strand) prepareAtomic(q *asker, k uint64) {
 	w := &q.wr
 	w.RemoteVA = q.c.Remote.Memory.VA
 	w.CompareAdd, w.Swap = 1, 0
@@ -102,18 +102,18 @@ func (r *Requester) prepareAtomic(q *asker, k uint64) {
 	}
 }
 
-func (r *Requester) fail(q *asker, err error) {
+func (r *strand) fail(q *asker, err error) {
 	q.over = true
 	r.Result.fail(err)
 }
 
 // completed takes a completion.
-func (r *Requester) completed(c *rnic.Completion, now int64) {
+func (r *strand) completed(c *rnic.Completion, now int64) {
 	if c.Op >= rnic.CompRecv {
-		r.answered(&r.qps[c.ID&0xFFFFFFFF], c, now)
+		r.answered(r.qps[c.ID&0xFFFFFFFF], c, now)
 		return
 	}
-	q := &r.qps[c.ID>>32]
+	q := r.qps[c.ID>>32]
 	r.posted--
 	switch {
 	case c.Status == rnic.WRFlushErr:
@@ -139,13 +139,13 @@ func (r *Requester) completed(c *rnic.Completion, now int64) {
 }
 
 // record takes the time of a message.
-func (r *Requester) record(q *asker, ns int64) {
+func (r *strand) record(q *asker, ns int64) {
 	_ = r.Result.Histogram.RecordValue(max(ns, 1)) // what is beyond an hour is not counted here
 	r.Result.Messages++
 }
 
 // verify checks what a READ or an atomic brought. Completions of a queue pair come in order.
-func (r *Requester) verify(q *asker) {
+func (r *strand) verify(q *asker) {
 	p, k := &r.plan, q.done
 	slot := int(k % uint64(p.slots()))
 	b := r.mr.Bytes()[q.base+slot*p.stride():][:p.Size]

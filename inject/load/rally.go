@@ -23,12 +23,12 @@ func (r *Requester) incomingAt(q *asker) int {
 }
 
 // receive posts a receive of a rally.
-func (r *Requester) receive(q *asker) error {
+func (r *strand) receive(q *asker) error {
 	return q.c.QP.PostRecv(rnic.RecvWR{ID: uint64(q.index), SGL: []rnic.SGE{r.mr.SGE(r.incomingAt(q), r.incomingSize())}})
 }
 
 // answered takes a SEND of a rally.
-func (r *Requester) answered(q *asker, c *rnic.Completion, now int64) {
+func (r *strand) answered(q *asker, c *rnic.Completion, now int64) {
 	if c.Status != rnic.Success {
 		if c.Status != rnic.WRFlushErr {
 			r.fail(q, &CompletionError{QPN: q.c.Local.QPN, Peer: q.c.Remote.QPN, Message: q.got, Op: r.plan.Op, Status: c.Status, Receive: true})
@@ -66,9 +66,8 @@ func (r *Requester) answered(q *asker, c *rnic.Completion, now int64) {
 const answerTime = int64(500 * time.Millisecond)
 
 // giveUp goes on where a SEND or its answer was lost.
-func (r *Requester) giveUp(now int64) {
-	for i := range r.qps {
-		q := &r.qps[i]
+func (r *strand) giveUp(now int64) {
+	for _, q := range r.qps {
 		if q.settled || q.got >= q.posted || q.done < q.posted || now-q.times[0] < answerTime {
 			continue
 		}
@@ -83,9 +82,8 @@ func (r *Requester) giveUp(now int64) {
 }
 
 // look looks for the WRITEs of a rally.
-func (r *Requester) look(now int64) (busy bool) {
-	for i := range r.qps {
-		q := &r.qps[i]
+func (r *strand) look(now int64) (busy bool) {
+	for _, q := range r.qps {
 		if q.settled || q.over || q.got > q.posted || q.posted-q.done >= uint64(r.plan.Depth) {
 			continue
 		}

@@ -5,9 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/inject/connect"
@@ -17,37 +16,23 @@ import (
 
 // Requester asks for operations, over the connections of one peer.
 type Requester struct {
-	h    *peer.Host
-	plan Plan
-	pd   *rnic.PD
-	cq   *rnic.CQ
-	mr   *rnic.MR
-	qps  []asker
+	h       *peer.Host
+	plan    Plan
+	pd      *rnic.PD
+	mr      *rnic.MR
+	qps     []asker
+	strands []*strand
 
 	sessions []*peer.Session
-	worker   peer.Worker
-	done     chan struct{}
-	running  bool
-	polled   [64]rnic.Completion
-	target   uint64  // messages on each queue pair in this round
-	until    int64   // when to stop posting; 0 = never
-	settled  int     // queue pairs that have done all of the round
-	posted   int     // messages that are under way, on all queue pairs
-	budget   int     // how many may be
-	burst    int     // how many a queue pair posts in its turn
-	turns    []int32 // queue pairs that may post, in turn: a ring of as many as there are
-	first    int
-	waiting  int
-
-	last   int64 // when something completed
-	window window
-	begun  int64
-	Result Result
+	target   uint64 // messages on each queue pair in this round
+	until    int64  // when to stop posting; 0 = never
+	Result   Result
 }
 
 // asker is a queue pair of a Requester. What is there of each slot is a slice of one array.
 type asker struct {
-	index   int // among all; c.Index is among the session's
+	strand  *strand
+	index   int // among the strand's; c.Index is among the session's
 	c       *peer.Conn
 	posted  uint64 // messages
 	done    uint64
@@ -66,10 +51,10 @@ func NewRequester(h *peer.Host, plan Plan) (*Requester, error) {
 	if err := plan.complete(); err != nil {
 		return nil, err
 	}
-	r := &Requester{h: h, plan: plan, qps: make([]asker, plan.QPs), pd: h.Device().AllocPD()}
-	r.worker.Work = r.work
+	r := &Requester{h: h, plan: plan, qps: make([]asker, plan.QPs), pd: h.Device().AllocPD(), Result: newResult()}
+	threads := h.Threads()[:min(len(h.Threads()), plan.QPs)]
 	per := r.perQP()
-	regions := 1
+	regions := len(threads)
 	if plan.Verify || plan.Rally != OneWay {
 		regions = plan.QPs
 	}
@@ -80,29 +65,28 @@ func NewRequester(h *peer.Host, plan Plan) (*Requester, error) {
 	if plan.Rally == SendRally {
 		receives = rallyReceives
 	}
-	err := h.Do(func() (err error) {
-		if r.cq, err = h.Device().CreateCQ(plan.QPs * (plan.Depth + receives)); err != nil {
-			return err
-		}
-		r.mr, err = r.pd.RegMR(make([]byte, per*regions), rnic.LocalWrite|rnic.RemoteWrite|rnic.RemoteRead)
-		return err
-	})
-	if err != nil {
+	var err error
+	if r.mr, err = r.pd.RegMR(make([]byte, per*regions), rnic.LocalWrite|rnic.RemoteWrite|rnic.RemoteRead); err != nil {
 		return nil, err
 	}
+	for _, t := range threads {
+		r.strands = append(r.strands, newStrand(r, t))
+	}
 	for i := range r.qps {
-		r.qps[i].index, r.qps[i].times = i, make([]int64, plan.Depth)
-		if regions > 1 {
-			r.qps[i].base = i * per
+		q := &r.qps[i]
+		q.times, q.base = make([]int64, plan.Depth), i%regions*per
+		r.strands[i%len(r.strands)].add(q)
+	}
+	for _, s := range r.strands {
+		if err := s.begin(receives); err != nil {
+			return nil, errors.Join(err, r.Close())
 		}
 	}
-	r.turns, r.budget, r.burst = make([]int32, plan.QPs), plan.budget(), max(1, turnPackets/plan.packets())
 	if plan.Verify {
 		r.Result.Verified = true
 	} else {
 		fill(r.mr.Bytes(), plan.Seed, 0, 0)
 	}
-	r.Result.Histogram = hdrhistogram.New(1, int64(time.Hour), 3)
 	return r, nil
 }
 
@@ -132,7 +116,7 @@ func (p part) Make(i int, t dissect.Transport) (*rnic.QP, connect.Memory, error)
 		m = connect.Memory{RKey: r.mr.RKey(), VA: r.mr.VA() + uint64(r.incomingAt(q)), Length: uint64(r.plan.stride())}
 	}
 	qp, err := r.pd.CreateQP(rnic.QPInit{
-		Type: t, SendCQ: r.cq, RecvCQ: r.cq, Policy: r.plan.Policy, Cap: rnic.QPCap{MaxSendWR: r.plan.Depth, MaxRecvWR: rallyReceives, MaxSGE: 1},
+		Type: t, SendCQ: q.strand.cq, RecvCQ: q.strand.cq, Policy: r.plan.Policy, Cap: rnic.QPCap{MaxSendWR: r.plan.Depth, MaxRecvWR: rallyReceives, MaxSGE: 1},
 	})
 	return qp, m, err
 }
@@ -145,7 +129,7 @@ func (p part) Prepare(c *peer.Conn) error {
 		return nil
 	}
 	for range rallyReceives {
-		if err := p.receive(q); err != nil {
+		if err := q.strand.receive(q); err != nil {
 			return err
 		}
 	}
@@ -202,10 +186,9 @@ func (r *Requester) check() error {
 func (r *Requester) Run(ctx context.Context) error {
 	res := &r.Result
 	res.Size, res.QPs, res.MTU = r.plan.Size, len(r.qps), r.qps[0].c.Remote.MTU
-	before := r.h.Device().Counters()
-	r.begun = r.h.Now()
+	before := r.h.Counters()
 	if r.plan.Duration > 0 {
-		r.until = r.begun + int64(r.plan.Duration)
+		r.until = r.h.Now() + int64(r.plan.Duration)
 	}
 	var err error
 	for err == nil && !r.finished() {
@@ -214,7 +197,10 @@ func (r *Requester) Run(ctx context.Context) error {
 		}
 		err = r.ready(r.qps[0].done)
 	}
-	res.Counters = Difference(before, r.h.Device().Counters())
+	res.Counters = Difference(before, r.h.Counters())
+	for _, s := range r.strands {
+		res.Histogram.Merge(s.Result.Histogram)
+	}
 	res.finish(&r.plan)
 	if err = errors.Join(err, res.Failure); err != nil {
 		return err
@@ -249,34 +235,38 @@ func (r *Requester) round(ctx context.Context) error {
 	if r.plan.Verify && isWrite(r.plan.Op) { // what was written is checked before it is written over
 		target = min(target, r.target+uint64(r.plan.slots()))
 	}
-	done := make(chan struct{})
-	err := r.h.Do(func() error {
-		r.target, r.done, r.settled = target, done, 0
-		r.last = r.h.Now()
-		for i := range r.qps {
-			q := &r.qps[i]
-			if q.settled = false; r.plan.Rally != WriteRally { // there the other side begins
-				r.queue(q, r.last)
-			}
-			r.settleIf(q, r.last)
+	r.target = target
+	var err error
+	for _, s := range r.strands {
+		err = errors.Join(err, s.thread.Do(s.start))
+	}
+	if err == nil {
+		err = r.wait(ctx)
+	}
+	first, last := int64(math.MaxInt64), int64(0)
+	for _, s := range r.strands {
+		if stopped := s.thread.Do(s.stop); err == nil { // it has stopped already, if there is no error
+			err = stopped
 		}
-		r.window.begin(r.last, r.Result.Messages)
-		r.running = true
-		r.h.Attach(&r.worker)
-		return nil
-	})
-	if err != nil {
-		return err
+		first, last = min(first, s.begun), max(last, s.ended)
+		r.Result.take(&s.Result)
 	}
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-r.h.Done():
-		return r.h.Err()
+	r.Result.Took += time.Duration(last - first)
+	return err
+}
+
+// wait waits until all strands have done the round.
+func (r *Requester) wait(ctx context.Context) error {
+	for _, s := range r.strands {
+		select {
+		case <-s.done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-r.h.Done():
+			return r.h.Err()
+		}
 	}
-	return errors.Join(err, r.h.Do(func() error { r.stop(); return nil }))
+	return nil
 }
 
 // ready says that so many messages were sent on each queue pair, and lets the other side check what it has.
@@ -302,55 +292,6 @@ func (r *Requester) ready(messages uint64) error {
 	return nil
 }
 
-// stop ends a round, on the host's thread.
-func (r *Requester) stop() {
-	if !r.running {
-		return
-	}
-	r.running = false
-	r.Result.Took += time.Duration(r.h.Now() - r.window.start)
-	r.h.Detach(&r.worker)
-	close(r.done)
-}
-
-// work is done once per batch.
-func (r *Requester) work(now int64) (busy bool) {
-	if !r.running {
-		return false
-	}
-	for {
-		n := r.cq.Poll(r.polled[:])
-		for i := range r.polled[:n] {
-			r.completed(&r.polled[i], now)
-		}
-		if n > 0 {
-			r.last, busy = now, true
-		}
-		if n < len(r.polled) {
-			break
-		}
-	}
-	switch {
-	case r.plan.Rally == WriteRally:
-		busy = r.look(now) || busy
-	case r.plan.Rally == SendRally && r.plan.Transport != dissect.RC:
-		r.giveUp(now)
-	}
-	if r.waiting > 0 {
-		r.postTurns(now)
-		busy = busy || r.waiting > 0 && r.posted < r.budget
-	}
-	r.window.look(now, &r.Result)
-	switch {
-	case r.settled == len(r.qps):
-		r.stop()
-	case now-r.last > int64(r.plan.Stall):
-		r.Result.fail(fmt.Errorf("nothing completed for %v: %w", r.plan.Stall, ErrStalled))
-		r.stop()
-	}
-	return busy
-}
-
 // ErrStalled: nothing completes, and nothing fails.
 var ErrStalled = errors.New("the other side does not go on")
 
@@ -360,14 +301,12 @@ func (r *Requester) Close() error {
 	for _, s := range r.sessions {
 		errs = append(errs, s.Close())
 	}
-	err := r.h.Do(func() error {
-		r.stop()
-		return errors.Join(r.mr.Deregister(), r.cq.Destroy())
-	})
-	if errors.Is(err, peer.ErrClosed) {
-		err = nil
+	for _, s := range r.strands {
+		if err := s.end(); !errors.Is(err, peer.ErrClosed) {
+			errs = append(errs, err)
+		}
 	}
-	return errors.Join(append(errs, err)...)
+	return errors.Join(append(errs, r.mr.Deregister())...)
 }
 
 // Measure connects, carries a plan out, and ends the connections. The result is nil where there were none.

@@ -3,6 +3,8 @@ package load
 import (
 	"fmt"
 	"net/netip"
+	"sync"
+	"sync/atomic"
 
 	"github.com/rocescope/rocescope/inject/connect"
 	"github.com/rocescope/rocescope/inject/peer"
@@ -17,20 +19,33 @@ type Serving struct {
 	Rally       Rally           // how clients of perftest are answered, who do not tell
 	RallySize   int             // WriteRally: the bytes of a message, as the client has them
 	RallyCount  uint64          // WriteRally: how many messages; 0 = 1000, perftest's default
-	Tell        func(Happening) // on the host's thread
+	Tell        func(Happening) // on the host's threads, one at a time
 }
 
 // Responder serves: memory to write and to read, receives for what is sent, and answers where they are asked for.
 type Responder struct {
-	h      *peer.Host
-	o      Serving
+	h        *peer.Host
+	o        Serving
+	stations []*station // one on each of the host's threads
+
+	mu     sync.Mutex // of what follows
 	all    []*conversation
 	memory uint64
 	qps    int
 	ids    int
-	worker peer.Worker
-	polled [64]rnic.Completion
-	Totals Totals
+	totals Totals
+
+	telling sync.Mutex
+}
+
+// station is where one of the host's threads serves the queue pairs that live on it.
+type station struct {
+	thread   *peer.Thread
+	worker   peer.Worker
+	shares   atomic.Pointer[[]*share] // who changes it has Responder.mu
+	polled   [64]rnic.Completion
+	received atomic.Uint64 // messages
+	bytes    atomic.Uint64
 }
 
 // Totals count since the Responder was made.
@@ -93,8 +108,28 @@ func NewResponder(h *peer.Host, o Serving) (*Responder, error) {
 		return nil, fmt.Errorf("WRITEs that are to be answered need a size of 1 to %d bytes, as the client has it", o.Region)
 	}
 	r := &Responder{h: h, o: o}
-	r.worker.Work = r.work
-	return r, h.Do(func() error { h.Attach(&r.worker); return nil })
+	for _, t := range h.Threads() {
+		s := &station{thread: t}
+		s.shares.Store(new([]*share))
+		s.worker.Work = s.work
+		r.stations = append(r.stations, s)
+		if err := t.Do(func() error { t.Attach(&s.worker); return nil }); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// Totals are what was done until now.
+func (r *Responder) Totals() Totals {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.totals
+	for _, s := range r.stations {
+		t.Received += s.received.Load()
+		t.ReceivedBytes += s.bytes.Load()
+	}
+	return t
 }
 
 func (r *Responder) tell(v *conversation, what Happening) {
@@ -102,16 +137,22 @@ func (r *Responder) tell(v *conversation, what Happening) {
 		return
 	}
 	what.Serving, what.Way, what.Peer = v.id, v.call.Way, v.call.Peer
+	r.telling.Lock()
+	defer r.telling.Unlock()
 	r.o.Tell(what)
 }
 
 // Accept takes a call, on the host's thread.
 func (r *Responder) Accept(c peer.Call) (peer.Party, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.ids++
 	v := &conversation{r: r, id: r.ids, call: c, rally: OneWay, pd: r.h.Device().AllocPD()}
 	r.tell(v, Happening{Kind: Called})
-	if r.qps >= r.o.Connections {
-		return nil, r.refuse(v, fmt.Errorf("there are %d queue pairs already, as many as are allowed", r.qps))
+	if err := r.full(); err != nil {
+		r.totals.Refused++
+		r.tell(v, Happening{Kind: Refused, Err: err})
+		return nil, err
 	}
 	switch c.Way {
 	case peer.ByPingpong:
@@ -119,21 +160,23 @@ func (r *Responder) Accept(c peer.Call) (peer.Party, error) {
 	case peer.ByPerftest:
 		v.rally = r.o.Rally
 	}
-	r.Totals.Conversations++
+	r.totals.Conversations++
 	r.all = append(r.all, v)
 	return v, nil
 }
 
-func (r *Responder) refuse(v *conversation, err error) error {
-	r.Totals.Refused++
-	r.tell(v, Happening{Kind: Refused, Err: err})
-	return err
+// full says that there may be no further queue pair.
+func (r *Responder) full() error {
+	if r.qps >= r.o.Connections {
+		return fmt.Errorf("there are %d queue pairs already, as many as are allowed", r.qps)
+	}
+	return nil
 }
 
 // work is done once per batch.
-func (r *Responder) work(now int64) (busy bool) {
-	for _, v := range r.all {
-		busy = v.work() || busy
+func (s *station) work(int64) (busy bool) {
+	for _, x := range *s.shares.Load() {
+		busy = x.work(s.polled[:]) || busy
 	}
 	return busy
 }

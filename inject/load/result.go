@@ -63,6 +63,25 @@ func (r *Result) wrong(what string) {
 	}
 }
 
+func newResult() Result { return Result{Histogram: hdrhistogram.New(1, int64(time.Hour), 3)} }
+
+// take moves what a strand found in a round into the whole, but for its latencies.
+func (r *Result) take(s *Result) {
+	r.Messages += s.Messages
+	r.Peak = max(r.Peak, s.Peak)
+	r.Flushed += s.Flushed
+	if s.Failures > 0 {
+		r.Failures += s.Failures - 1
+		r.fail(s.Failure)
+	}
+	r.Lost += s.Lost
+	if s.Wrong > 0 {
+		r.Wrong += s.Wrong - 1
+		r.wrong(s.FirstWrong)
+	}
+	*s = Result{Histogram: s.Histogram}
+}
+
 // takeReport adds what the other side found: its numbers are of all until now.
 func (r *Result) takeReport(t *connect.Report) {
 	r.Checked, r.Wrong, r.Lost = t.Messages, max(t.Wrong, r.Wrong), max(t.Lost, r.Lost)
@@ -98,7 +117,6 @@ func (r *Result) MessageRate() float64 {
 
 // window finds the best rate over a while.
 type window struct {
-	start    int64
 	at       int64
 	messages uint64
 }
@@ -106,14 +124,14 @@ type window struct {
 // windowTime is the while.
 const windowTime = int64(100 * time.Millisecond)
 
-func (w *window) begin(now int64, messages uint64) { *w = window{now, now, messages} }
+func (w *window) begin(now int64) { *w = window{at: now} }
 
-func (w *window) look(now int64, r *Result) {
+func (w *window) look(now int64, messages uint64, r *Result) {
 	if now-w.at < windowTime {
 		return
 	}
-	r.Peak = max(r.Peak, float64(r.Messages-w.messages)/time.Duration(now-w.at).Seconds())
-	w.at, w.messages = now, r.Messages
+	r.Peak = max(r.Peak, float64(messages-w.messages)/time.Duration(now-w.at).Seconds())
+	w.at, w.messages = now, messages
 }
 
 // Difference is what counters counted between two moments.

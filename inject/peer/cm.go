@@ -204,7 +204,7 @@ func (h *Host) cmRequest(e connect.Event) {
 	if !peer.IsValid() {
 		peer = netip.AddrPortFrom(e.Path.Dst, 0)
 	}
-	party, err := h.service.accept(Call{Way: ByCM, Peer: peer})
+	party, err := h.service.Load().accept(Call{Way: ByCM, Peer: peer})
 	if err != nil {
 		refuse(err)
 		return

@@ -7,11 +7,47 @@ import (
 	"github.com/rocescope/rocescope/inject/port"
 )
 
-// gathered is an interface's queues as one port: what arrives in any of them is received, and all is sent through the first.
+// gathered is some of an interface's queues as one port: what arrives in any of them is received, and all is sent through the first.
 type gathered struct {
 	port.Port
 	all  []port.Port
 	next int
+}
+
+// gather makes of an interface's queues as many ports as there may be threads; 0 = 1.
+func gather(queues []port.Port, threads int) []port.Port {
+	n := min(max(threads, 1), len(queues))
+	ports := make([]port.Port, n)
+	for i := range ports {
+		var all []port.Port
+		for k := i; k < len(queues); k += n {
+			all = append(all, queues[k])
+		}
+		if ports[i] = all[0]; len(all) > 1 {
+			ports[i] = &gathered{Port: all[0], all: all}
+		}
+	}
+	return ports
+}
+
+// closePorts closes the ports of all threads.
+func (h *Host) closePorts() error {
+	var errs []error
+	for _, t := range h.threads {
+		errs = append(errs, t.port.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// add adds what another queue counted. What the interface counted is the same in all.
+func add(sum *port.Stats, s port.Stats) {
+	sum.Sent += s.Sent
+	sum.SentBytes += s.SentBytes
+	sum.SendLost += s.SendLost
+	sum.Received += s.Received
+	sum.RecvBytes += s.RecvBytes
+	sum.RecvLost += s.RecvLost
+	sum.Outstanding += s.Outstanding
 }
 
 // turn is how long one queue is waited for where another may have something.
@@ -36,10 +72,7 @@ func (g *gathered) Wait(timeout time.Duration) error { return g.all[g.next].Wait
 func (g *gathered) Stats() port.Stats {
 	s := g.Port.Stats()
 	for _, p := range g.all[1:] {
-		more := p.Stats()
-		s.Received += more.Received
-		s.RecvBytes += more.RecvBytes
-		s.RecvLost += more.RecvLost
+		add(&s, p.Stats())
 	}
 	return s
 }

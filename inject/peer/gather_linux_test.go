@@ -2,6 +2,7 @@ package peer
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -13,25 +14,43 @@ import (
 	"github.com/rocescope/rocescope/internal/testkit"
 )
 
-// A host on an interface of several queues answers what arrives in any of them: the connection, a WRITE and a READ.
+// A host on an interface of several queues answers what arrives in any of them: the connection, a WRITE and a READ; with one thread for
+// all, and with one for each, whichever has the queue pair.
 func TestTrafficOnEachQueue(t *testing.T) {
+	for _, threads := range []int{1, 2} {
+		for home := range threads {
+			t.Run(fmt.Sprintf("threads=%d,home=%d", threads, home), func(t *testing.T) { trafficOnEachQueue(t, threads, home) })
+		}
+	}
+}
+
+func trafficOnEachQueue(t *testing.T, threads, home int) {
 	const queues = 2
 	lab := testkit.NewLab(t, testkit.LabOptions{Queues: queues})
 	addrs := [2]netip.Addr{netip.MustParseAddr("10.9.0.1"), netip.MustParseAddr("10.9.0.2")}
 	var far *Host
 	var ends []port.Port
 	var err error
-	lab.B.Do(func() { far, err = Open(Options{Interface: lab.B.Iface, Via: port.ViaXDP, Addrs: addrs[1:]}) })
+	lab.B.Do(func() {
+		far, err = Open(Options{Interface: lab.B.Iface, Via: port.ViaXDP, Addrs: addrs[1:], Threads: threads})
+	})
 	if errors.Is(err, port.ErrNotSupported) || errors.Is(err, port.ErrPrivilege) {
 		t.Skip(err) // it says what this kernel or user lacks; CI runs it as root
 	}
 	must(t, err)
 	t.Cleanup(func() { must(t, far.Close()) })
-	all, ok := far.port.(*gathered)
-	if !ok || len(all.all) != queues {
-		t.Fatalf("the interface has %d queues, and the host's port is %T", queues, far.port)
+	var all []port.Port
+	for _, x := range far.Threads() {
+		if g, ok := x.port.(*gathered); ok {
+			all = append(all, g.all...)
+		} else {
+			all = append(all, x.port)
+		}
 	}
-	give := newParty(t, far)
+	if len(all) != queues || len(far.Threads()) != threads {
+		t.Fatalf("the interface has %d queues, and the host %d, on %d threads", queues, len(all), len(far.Threads()))
+	}
+	give := newParty(t, far.Threads()[home])
 	_, err = far.Listen(t.Context(), Listening{Accept: func(Call) (Party, error) { return give, nil }})
 	must(t, err)
 
@@ -43,8 +62,9 @@ func TestTrafficOnEachQueue(t *testing.T) {
 		must(t, err)
 		ask, err := New(&gathered{Port: ends[queue], all: ends}, Options{MAC: [6]byte(lab.A.Link().Attrs().HardwareAddr), Addrs: addrs[:1]})
 		must(t, err)
-		party := newParty(t, ask)
-		before := all.all[queue].Stats().Received
+		party := newParty(t, ask.Threads()[0])
+		before := all[queue].Stats().Received
+		handed := far.Counters().HandedOver
 		s, err := ask.Dial(t.Context(), Request{Way: ByCM, Peer: netip.AddrPortFrom(addrs[1], connect.PerftestPort), Maker: party, Local: connect.Parameters{Transport: dissect.RC, AckTimeout: 20}})
 		must(t, err)
 		remote := s.Conns[0].Remote.Memory
@@ -69,12 +89,22 @@ func TestTrafficOnEachQueue(t *testing.T) {
 		if err := <-give.closed; err != nil {
 			t.Errorf("queue %d: the end was told as %v", queue, err)
 		}
-		if n := all.all[queue].Stats().Received - before; n < 4 { // REQ, RTU, WRITE, READ
+		if n := all[queue].Stats().Received - before; n < 4 { // REQ, RTU, WRITE, READ
 			t.Errorf("%d frames arrived in queue %d; the other side sent all of them there", n, queue)
+		}
+		// CM's packets are the first thread's, the others that of the queue pair.
+		least := uint64(0)
+		for _, owner := range []int{0, home} {
+			if queue != owner {
+				least += 2
+			}
+		}
+		if n := far.Counters().HandedOver - handed; threads > 1 && n < least || threads == 1 && n > 0 {
+			t.Errorf("%d frames of queue %d were handed over", n, queue)
 		}
 		must(t, ask.Close())
 	}
-	if _, s := far.Port(); s.Received != all.all[0].Stats().Received+all.all[1].Stats().Received {
+	if _, s := far.Port(); s.Received != all[0].Stats().Received+all[1].Stats().Received {
 		t.Errorf("%d frames arrived in all", s.Received)
 	}
 }

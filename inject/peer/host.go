@@ -3,10 +3,8 @@ package peer
 import (
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"net/netip"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,7 +13,6 @@ import (
 	"github.com/rocescope/rocescope/inject/fault"
 	"github.com/rocescope/rocescope/inject/port"
 	"github.com/rocescope/rocescope/inject/rnic"
-	"github.com/rocescope/rocescope/internal/crash"
 )
 
 // Options say what a host is. Open needs Interface; New needs MAC and Addrs.
@@ -30,23 +27,26 @@ type Options struct {
 
 	Device rnic.Options     // of the device; MAC, Addrs and Clock are set here
 	CM     connect.CMConfig // limits and times of CM; Send and Event are set here
+	// Threads are how many threads there may be: each serves one of the interface's receive queues, or some in turn. 0 = 1. There is one
+	// where Wrap or Rules want to see all that goes through the host in its order.
+	Threads int
 	// Wrap is put around the port before anything else, to see all that goes through it; nil = nothing.
 	Wrap     func(port.Port) (port.Port, error)
 	Rules    *fault.Set    // what happens to the host's packets, out and in; nil = nothing
 	Patience time.Duration // for each word of a conversation, and for who is asked for his MAC; 0 = 10 s
 
-	// Event is told of the device's asynchronous events, by the host's thread.
+	// Event is told of the device's asynchronous events, by the thread on which they happen, one at a time.
 	Event func(rnic.Event)
-	// State is told of each state that a queue pair comes to, by the host's thread.
+	// State is told of each state that a queue pair comes to, in the same way.
 	State func(rnic.StateChange)
 }
 
 // Host is a host on the wire.
 type Host struct {
 	o        Options
-	port     port.Port
+	threads  []*Thread
 	faults   *fault.Port
-	dev      *rnic.Device
+	dev      *rnic.Device // the first thread's
 	cm       *connect.CM
 	answers  connect.Host
 	resolver connect.Resolver
@@ -55,54 +55,61 @@ type Host struct {
 	asked    map[netip.Addr][]chan answer
 	conns    map[connect.ConnID]*cmConn
 	echoes   map[uint16]chan struct{} // of pings that are not answered, by their identifiers
-	service  *service
+	service  atomic.Pointer[service]
 
-	calls   chan call
-	workers []*Worker
 	due     int64 // when CM or the resolver has something to do
-	spin    int64 // for how long an idle thread stays awake, nanoseconds
 	reply   []byte
+	telling sync.Mutex // Options.Event and State
 
 	quit    atomic.Bool
+	failing sync.Once
 	done    chan struct{}
 	failure error // valid when done is closed
 	closing sync.Once
 }
 
 // New makes a host on a port, which it owns from then on. It asks for MACs itself.
-func New(p port.Port, o Options) (*Host, error) { return newHost(p, o, false) }
+func New(p port.Port, o Options) (*Host, error) { return newHost([]port.Port{p}, o, false) }
 
-func newHost(p port.Port, o Options, kernel bool) (*Host, error) {
+// NewQueues makes a host on the queues of an interface, as New does.
+func NewQueues(ports []port.Port, o Options) (*Host, error) { return newHost(ports, o, false) }
+
+func newHost(queues []port.Port, o Options, kernel bool) (*Host, error) {
+	if o.Wrap != nil || o.Rules != nil {
+		o.Threads = 1
+	}
+	ports := gather(queues, o.Threads)
 	if o.Wrap != nil {
 		var err error
-		if p, err = o.Wrap(p); err != nil {
+		if ports[0], err = o.Wrap(ports[0]); err != nil {
 			return nil, err
 		}
 	}
 	var faults *fault.Port
 	if o.Rules != nil {
 		var err error
-		if faults, err = fault.Wrap(p, o.Rules); err != nil {
+		if faults, err = fault.Wrap(ports[0], o.Rules); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrRules, err)
 		}
-		p = faults
+		ports[0] = faults
 	}
 	h := &Host{
-		o: o, port: p, faults: faults, kernel: kernel, clock: port.Clock(p), answers: connect.Host{MAC: o.MAC, Addrs: o.Addrs},
-		asked: map[netip.Addr][]chan answer{}, conns: map[connect.ConnID]*cmConn{},
-		calls: make(chan call, 64), done: make(chan struct{}),
+		o: o, faults: faults, kernel: kernel, clock: port.Clock(ports[0]), answers: connect.Host{MAC: o.MAC, Addrs: o.Addrs},
+		asked: map[netip.Addr][]chan answer{}, conns: map[connect.ConnID]*cmConn{}, done: make(chan struct{}),
 	}
 	if o.Patience == 0 {
 		h.o.Patience = 10 * time.Second
 	}
-	if p.Info().Interface != "" {
-		h.spin = int64(awake)
-	}
 	device := o.Device
 	device.MAC, device.Addrs, device.Clock = o.MAC, o.Addrs, h.clock
-	var err error
-	if h.dev, err = rnic.Open(p, device); err != nil {
+	devices, err := rnic.OpenQueues(ports, device)
+	if err != nil {
 		return nil, err
+	}
+	h.dev = devices[0]
+	for i, dev := range devices {
+		h.threads = append(h.threads, newThread(h, dev, ports[i]))
+		h.report(dev)
 	}
 	cm := o.CM
 	cm.Send, cm.Event = h.dev.SendFrame, h.cmEvent
@@ -118,14 +125,26 @@ func newHost(p port.Port, o Options, kernel bool) (*Host, error) {
 		h.due = 0
 	})
 	h.dev.OnOther(h.other)
-	if o.Event != nil {
-		h.dev.OnEvent(o.Event)
-	}
-	if o.State != nil {
-		h.dev.OnState(o.State)
-	}
-	go h.run()
+	h.start()
 	return h, nil
+}
+
+// report has a device tell what happens.
+func (h *Host) report(dev *rnic.Device) {
+	if f := h.o.Event; f != nil {
+		dev.OnEvent(func(e rnic.Event) {
+			h.telling.Lock()
+			defer h.telling.Unlock()
+			f(e)
+		})
+	}
+	if f := h.o.State; f != nil {
+		dev.OnState(func(c rnic.StateChange) {
+			h.telling.Lock()
+			defer h.telling.Unlock()
+			f(c)
+		})
+	}
 }
 
 // other takes what is no RoCE: questions for the host's addresses, and answers to its own.
@@ -141,11 +160,26 @@ func (h *Host) other(frame []byte, _ int64) {
 	h.due = 0
 }
 
-// Device is the host's software RNIC.
+// Device is the host's software RNIC: that of its first thread.
 func (h *Host) Device() *rnic.Device { return h.dev }
 
-// Port is what the port says of itself.
-func (h *Host) Port() (port.Info, port.Stats) { return h.port.Info(), h.port.Stats() }
+// Counters are those of the devices of all threads.
+func (h *Host) Counters() (sum rnic.Counters) {
+	for _, t := range h.threads {
+		sum.Add(t.dev.Counters())
+	}
+	return sum
+}
+
+// Port is what the port says of itself, or what the ports of all queues say together.
+func (h *Host) Port() (port.Info, port.Stats) {
+	first := h.threads[0].port
+	sum := first.Stats()
+	for _, t := range h.threads[1:] {
+		add(&sum, t.port.Stats())
+	}
+	return first.Info(), sum
+}
 
 // ErrRules: the port cannot apply the rules that it was given.
 var ErrRules = errors.New("these rules cannot be applied")
@@ -192,7 +226,7 @@ func (h *Host) Close() (err error) {
 		h.goodbye()
 		h.quit.Store(true)
 		<-h.done
-		err = h.port.Close()
+		err = h.closePorts()
 	})
 	return err
 }
@@ -227,130 +261,6 @@ func (h *Host) goodbye() {
 
 // goodbyeTime is how long a host waits for answers to its goodbyes before it goes.
 const goodbyeTime = 300 * time.Millisecond
-
-// Worker is work of the host's users that its thread does once per batch, after what arrived was processed: poll completions, post
-// more. Busy says that there is more to do at once.
-type Worker struct {
-	Work func(now int64) (busy bool)
-}
-
-// Attach begins to do a worker's work, Detach ends it. Both are for the host's thread.
-func (h *Host) Attach(w *Worker) { h.workers = append(h.workers, w) }
-
-// Detach: see Attach.
-func (h *Host) Detach(w *Worker) {
-	all := make([]*Worker, 0, len(h.workers)) // the old slice may be under way
-	for _, x := range h.workers {
-		if x != w {
-			all = append(all, x)
-		}
-	}
-	h.workers = all
-}
-
-type call struct {
-	f    func() error
-	done chan error
-}
-
-// Do has something done by the host's thread, and waits for it. It is not for that thread itself.
-func (h *Host) Do(f func() error) error {
-	c := call{f, make(chan error, 1)}
-	select {
-	case h.calls <- c:
-	case <-h.done:
-		return h.ended()
-	}
-	select {
-	case err := <-c.done:
-		return err
-	case <-h.done:
-		return h.ended()
-	}
-}
-
-func (h *Host) ended() error {
-	if h.failure != nil {
-		return h.failure
-	}
-	return ErrClosed
-}
-
-// How an idle thread waits: first awake, so that an answer is quick, then asleep, for longer and longer. A frame wakes it; what
-// others ask by Do waits.
-const (
-	awake    = 100 * time.Microsecond
-	napLeast = 50 * time.Microsecond
-	napMost  = 2 * time.Millisecond
-	downTime = 10 * time.Millisecond // between looks at an interface that is down
-)
-
-// run is the host's thread.
-func (h *Host) run() {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	defer close(h.done)
-	defer crash.Guard()
-	var idle int64
-	nap := napLeast
-	for !h.quit.Load() {
-		calls := len(h.calls)
-		for range calls {
-			c := <-h.calls
-			c.done <- c.f()
-		}
-		busy, err := h.dev.Step()
-		busy = busy || calls > 0 // others may follow
-		switch {
-		case errors.Is(err, port.ErrDown):
-			time.Sleep(downTime) // frames wait for the interface
-		case err != nil:
-			h.failure = fmt.Errorf("the port failed: %w", err)
-			return
-		}
-		now := h.clock()
-		for _, w := range h.workers {
-			busy = w.Work(now) || busy
-		}
-		if now >= h.due {
-			h.due = min(h.cm.Tick(now), h.resolver.Tick(now))
-		}
-		if busy {
-			idle, nap = 0, napLeast
-			continue
-		}
-		if idle == 0 {
-			idle = now
-		}
-		if now-idle < h.spin {
-			continue
-		}
-		if err := h.rest(now, nap); err != nil {
-			h.failure = fmt.Errorf("the port failed: %w", err)
-			return
-		}
-		nap = min(2*nap, napMost)
-	}
-}
-
-// rest waits until a frame comes, something is due, or the nap is over.
-func (h *Host) rest(now int64, nap time.Duration) error {
-	until := h.due
-	if at, ok := h.dev.Next(); ok {
-		until = min(until, at)
-	}
-	if until != math.MaxInt64 {
-		nap = min(nap, time.Duration(until-now))
-	}
-	if nap <= 0 {
-		return nil
-	}
-	err := h.port.Wait(nap)
-	if errors.Is(err, port.ErrDown) {
-		return nil
-	}
-	return err
-}
 
 // AnyQPN is a number for the first queue pair of a device that others are connected to by CM: they remember the one before it for a
 // while, and refuse the same number from the same address as a stale connection.

@@ -92,10 +92,10 @@ func (h *Host) Listen(ctx context.Context, o Listening) ([]net.Addr, error) {
 		}
 	}
 	err := h.Do(func() error {
-		if h.service != nil && h.service.ctx.Err() == nil {
+		if before := h.service.Load(); before != nil && before.ctx.Err() == nil {
 			return connect.ErrListening
 		}
-		h.service = s
+		h.service.Store(s)
 		return errors.Join(h.cm.Listen(serviceOf(dissect.RC, o.Port)), h.cm.ListenSIDR(serviceOf(dissect.UD, o.Port), s.sidr))
 	})
 	if err != nil {

@@ -42,13 +42,13 @@ func Open(o Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := ports[0]
-	if len(ports) > 1 {
-		p = &gathered{Port: p, all: ports}
-	}
-	h, err := newHost(p, o, kernel)
+	h, err := newHost(ports, o, kernel)
 	if err != nil {
-		return nil, errors.Join(err, p.Close())
+		errs := []error{err}
+		for _, p := range ports {
+			errs = append(errs, p.Close())
+		}
+		return nil, errors.Join(errs...)
 	}
 	return h, nil
 }

@@ -31,11 +31,12 @@ type party struct {
 	closed chan error
 }
 
-func newParty(t *testing.T, h *Host) *party {
+// newParty makes one whose queue pairs live on a thread.
+func newParty(t *testing.T, on *Thread) *party {
 	t.Helper()
-	p := &party{pd: h.Device().AllocPD(), closed: make(chan error, 8)}
-	must(t, h.Do(func() (err error) {
-		if p.cq, err = h.Device().CreateCQ(64); err != nil {
+	p := &party{pd: on.Device().AllocPD(), closed: make(chan error, 8)}
+	must(t, on.Do(func() (err error) {
+		if p.cq, err = on.Device().CreateCQ(64); err != nil {
 			return err
 		}
 		p.mr, err = p.pd.RegMR(make([]byte, 4096), rnic.LocalWrite|rnic.RemoteWrite|rnic.RemoteRead)
@@ -103,7 +104,7 @@ func TestConnectionsByCM(t *testing.T) {
 	for k, family := range []string{"IPv4", "IPv6"} {
 		t.Run(family, func(t *testing.T) {
 			h := hosts(t, nil)
-			ask, give := newParty(t, h[0]), newParty(t, h[1])
+			ask, give := newParty(t, h[0].Threads()[0]), newParty(t, h[1].Threads()[0])
 			_, err := h[1].Listen(t.Context(), Listening{Accept: func(c Call) (Party, error) {
 				if c.Way != ByCM {
 					t.Errorf("called by %v", c.Way)
@@ -142,7 +143,7 @@ func TestConnectionsByCM(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	h := hosts(t, nil)
-	ask := newParty(t, h[0])
+	ask := newParty(t, h[0].Threads()[0])
 	q := Request{Way: ByCM, Peer: netip.AddrPortFrom(h[1].Addrs()[0], connect.PerftestPort), Maker: ask, Local: connect.Parameters{Transport: dissect.RC}}
 	var refused *RejectedError
 	if _, err := h[0].Dial(t.Context(), q); !errors.As(err, &refused) || refused.Reason != dissect.RejInvalidServiceID {
@@ -176,7 +177,7 @@ func TestRulesOfAHost(t *testing.T) {
 			o.CM.ResponseTimeout = 14 // 67 ms
 		}
 	})
-	ask, give := newParty(t, h[0]), newParty(t, h[1])
+	ask, give := newParty(t, h[0].Threads()[0]), newParty(t, h[1].Threads()[0])
 	_, err = h[1].Listen(t.Context(), Listening{Accept: func(Call) (Party, error) { return give, nil }})
 	must(t, err)
 	s, err := h[0].Dial(t.Context(), Request{Way: ByCM, Peer: netip.AddrPortFrom(h[1].Addrs()[0], connect.PerftestPort), Maker: ask, Local: connect.Parameters{Transport: dissect.RC}})

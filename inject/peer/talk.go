@@ -100,9 +100,9 @@ func (t *Talk) SetDeadline(at time.Time) error {
 
 // Talk answers perftest -R or -z over a connection that began as any by CM: its first message told (connect.GreetsPerftest). Who takes
 // what arrives on the queue pair hands it on by Hear, the first message as well, and ends the conversation with the connection.
-// It is for the host's thread.
+// It is for the host's threads.
 func (h *Host) Talk(c *Conn, pd *rnic.PD, peer netip.AddrPort) (*Talk, error) {
-	s := h.service
+	s := h.service.Load()
 	if s == nil {
 		return nil, errors.New("nobody listens")
 	}

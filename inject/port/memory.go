@@ -35,6 +35,7 @@ type Memory struct {
 	arrived  []arrival // scratch of Receive
 	leaving  []arrival // scratch of Send
 	timer    *time.Timer
+	roused   atomic.Bool
 }
 
 // arrival is a frame on its way.
@@ -210,7 +211,7 @@ func (m *Memory) Wait(timeout time.Duration) error {
 		m.timer.Reset(timeout)
 	}
 	defer m.timer.Stop()
-	for m.in.frames.len() == 0 {
+	for m.in.frames.len() == 0 && !m.roused.Swap(false) {
 		if err := m.receivable(); err != nil {
 			return err
 		}
@@ -221,6 +222,12 @@ func (m *Memory) Wait(timeout time.Duration) error {
 		}
 	}
 	return nil
+}
+
+// Wake implements Waker.
+func (m *Memory) Wake() {
+	m.roused.Store(true)
+	m.in.rouse()
 }
 
 // Stats implements Port.

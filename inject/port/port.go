@@ -65,6 +65,12 @@ type Port interface {
 	Close() error
 }
 
+// Waker is a port that can be woken.
+type Waker interface {
+	// Wake ends a Wait that sleeps now, or else the next one. Any goroutine may call it, until Close.
+	Wake()
+}
+
 // Clock is the clock that a port's frames arrive by: the simulation's for a pipe, the one that a pair was given, and else the
 // machine's.
 func Clock(p Port) func() int64 {

@@ -330,6 +330,9 @@ func (p *XDP) Wait(timeout time.Duration) error {
 	return err
 }
 
+// Wake implements Waker.
+func (p *XDP) Wake() { p.sock.Interrupt() }
+
 // Stats implements Port.
 func (p *XDP) Stats() Stats {
 	s := p.counts.stats()

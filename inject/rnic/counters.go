@@ -1,5 +1,7 @@
 package rnic
 
+import "reflect"
+
 // Drop is why a frame was thrown away without an answer.
 type Drop uint8
 
@@ -26,12 +28,13 @@ const (
 	DropMessage                 // UC: of a message that lost a packet, or that is not allowed
 	DropNoReceive               // UC, UD: no receive work request
 	DropClosing                 // behind a request that was refused
+	DropHandover                // of a queue pair of another queue, whose device is behind
 	numDrops
 )
 
 var dropNames = [numDrops]string{
 	"link", "network", "length", "tver", "qpn", "service", "address", "pkey", "qkey", "icrc", "roce_v1", "other", "state",
-	"stale_answer", "ghost_answer", "syndrome", "gap", "duplicate", "message", "no_receive", "closing",
+	"stale_answer", "ghost_answer", "syndrome", "gap", "duplicate", "message", "no_receive", "closing", "handover",
 }
 
 func (r Drop) String() string {
@@ -80,7 +83,26 @@ type Counters struct {
 	RpCnpHandled uint64
 
 	RxManagement, RxOther uint64
+	HandedOver            uint64 // frames that came in another queue than that of their queue pair's device
 	Dropped               [numDrops]uint64
+}
+
+// Add adds what another device counted.
+func (c *Counters) Add(o Counters) { addTo(reflect.ValueOf(c).Elem(), reflect.ValueOf(o)) }
+
+func addTo(sum, more reflect.Value) {
+	switch sum.Kind() {
+	case reflect.Uint64:
+		sum.SetUint(sum.Uint() + more.Uint())
+	case reflect.Struct:
+		for i := range sum.NumField() {
+			addTo(sum.Field(i), more.Field(i))
+		}
+	case reflect.Array:
+		for i := range sum.Len() {
+			addTo(sum.Index(i), more.Index(i))
+		}
+	}
 }
 
 func (c *Counters) drop(why Drop) { c.Dropped[why]++ }

@@ -132,8 +132,8 @@ func (c *CQ) Ready() <-chan struct{} { return c.ready }
 
 // Destroy ends a completion queue that no queue pair uses any more.
 func (c *CQ) Destroy() error {
-	c.dev.lock()
-	defer c.dev.unlock()
+	c.dev.verbs.Lock()
+	defer c.dev.verbs.Unlock()
 	if c.uses > 0 {
 		return errors.New("rnic: destroy a completion queue: queue pairs still use it")
 	}

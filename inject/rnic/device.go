@@ -44,24 +44,18 @@ const (
 	maxQPN      = 1<<24 - 2 // 0xFFFFFF is multicast
 )
 
-// Device is a software RNIC on a port.
+// Device is a software RNIC on a port, or the part of one that a queue of its interface has (OpenQueues).
 type Device struct {
-	opt   Options
+	*shared
+	queue int // its place among the devices that share
 	do    *behaviour
 	port  port.Port
-	mtu   int
-	gids  []dissect.Addr
-	clock func() int64
+	waker port.Waker // the port, if it can be woken
 
 	mu      sync.Mutex
 	waiting atomic.Int32 // goroutines that wait for mu
-
-	qps     []*QP // by the low bits of the QPN
-	nextQPN uint32
-	liveQPs int
-	mrs     []mrSlot
-	freeMRs []uint32
-	nextVA  uint64
+	asleep  atomic.Bool
+	liveQPs atomic.Int32
 
 	now      int64
 	lastBusy int64
@@ -82,7 +76,9 @@ type Device struct {
 	events, told          []Event
 	changes, changed      []StateChange
 
-	touching []*QP // scratch of touchBatch
+	handed   []handover // frames that other queues' devices took in, by their place
+	roused   []bool     // devices that were handed something in this batch, by their place
+	touching []*QP      // scratch of touchBatch
 	touched  uint32
 
 	counters Counters
@@ -96,29 +92,38 @@ const (
 
 // Open makes a device on a port, which it uses alone from then on.
 func Open(p port.Port, o Options) (*Device, error) {
+	all, err := OpenQueues([]port.Port{p}, o)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// complete fills in what was left out, and finds what cannot be.
+func (o *Options) complete(ports []port.Port) error {
 	if len(o.Addrs) == 0 {
-		return nil, errors.New("rnic: open a device: it needs an address at least")
+		return errors.New("rnic: open a device: it needs an address at least")
 	}
 	if len(o.PKeys) == 0 {
 		o.PKeys = []uint16{dissect.DefaultPKey}
 	}
 	if len(o.PKeys) > maxPKeys {
-		return nil, fmt.Errorf("rnic: open a device: %d partition keys; it has room for %d", len(o.PKeys), maxPKeys)
+		return fmt.Errorf("rnic: open a device: %d partition keys; it has room for %d", len(o.PKeys), maxPKeys)
 	}
 	if o.MaxQP == 0 {
 		o.MaxQP = 16384
 	}
 	if o.MaxQP < 1 || o.MaxQP > maxQPN {
-		return nil, fmt.Errorf("rnic: open a device: %d queue pairs; it can have 1 … %d", o.MaxQP, maxQPN)
+		return fmt.Errorf("rnic: open a device: %d queue pairs; it can have 1 … %d", o.MaxQP, maxQPN)
 	}
 	if o.FirstQPN == 0 {
 		o.FirstQPN = 0x11
 	}
 	if o.FirstQPN < 2 || o.FirstQPN > maxQPN {
-		return nil, fmt.Errorf("rnic: open a device: first QPN %#x; it must be 2 … %#x", o.FirstQPN, maxQPN)
+		return fmt.Errorf("rnic: open a device: first QPN %#x; it must be 2 … %#x", o.FirstQPN, maxQPN)
 	}
 	if o.Clock == nil {
-		o.Clock = port.Clock(p)
+		o.Clock = port.Clock(ports[0])
 	}
 	if o.LineRate == 0 {
 		o.LineRate = 100e9
@@ -126,7 +131,10 @@ func Open(p port.Port, o Options) (*Device, error) {
 	if o.CNPInterval == 0 {
 		o.CNPInterval = 50 * time.Microsecond
 	}
-	room, around := p.Info().MaxFrame, o.overhead()
+	room, around := ports[0].Info().MaxFrame, o.overhead()
+	for _, p := range ports {
+		room = min(room, p.Info().MaxFrame)
+	}
 	fits := 0
 	for code := uint8(1); dissect.MTUBytes(code) != 0; code++ {
 		if n := dissect.MTUBytes(code); n+around <= room {
@@ -135,26 +143,13 @@ func Open(p port.Port, o Options) (*Device, error) {
 	}
 	switch {
 	case fits == 0:
-		return nil, fmt.Errorf("rnic: open a device: the port's longest frame has %d bytes, and the smallest path MTU needs %d", room, 256+around)
+		return fmt.Errorf("rnic: open a device: the port's longest frame has %d bytes, and the smallest path MTU needs %d", room, 256+around)
 	case o.MTU == 0:
 		o.MTU = fits
 	case !dissect.ValidMTU(o.MTU) || o.MTU > fits:
-		return nil, fmt.Errorf("rnic: open a device: path MTU %d; this port's frames take 256, 512 … %d", o.MTU, fits)
+		return fmt.Errorf("rnic: open a device: path MTU %d; this port's frames take 256, 512 … %d", o.MTU, fits)
 	}
-	d := &Device{
-		opt: o, do: &right, port: p, mtu: o.MTU, clock: o.Clock, nextQPN: o.FirstQPN, nextVA: mrVABase,
-		qps: make([]*QP, roundUp(o.MaxQP)), in: make([]port.In, receiveBatch), touching: make([]*QP, 0, receiveBatch),
-		mrs: make([]mrSlot, 1), // no key is 0
-	}
-	for _, a := range o.Addrs {
-		d.gids = append(d.gids, dissect.AddrFrom(a))
-	}
-	d.rx.dev = d
-	d.out.init(p)
-	if err := d.misbehave(o.Misbehave); err != nil {
-		return nil, fmt.Errorf("rnic: open a device: %w", err)
-	}
-	return d, nil
+	return nil
 }
 
 // OnManagement sets who takes the management datagrams: frames with a good ICRC to QP 1 of one of the device's addresses. OnOther
@@ -191,22 +186,15 @@ func (d *Device) MAC() [6]byte { return d.opt.MAC }
 // MTU returns the largest path MTU.
 func (d *Device) MTU() int { return d.mtu }
 
-// QPs returns how many queue pairs there are.
-func (d *Device) QPs() int {
-	d.lock()
-	defer d.unlock()
-	return d.liveQPs
-}
+// QPs returns how many queue pairs the device has.
+func (d *Device) QPs() int { return int(d.liveQPs.Load()) }
 
-// QP returns the queue pair of a number, nil where there is none.
-func (d *Device) QP(qpn uint32) *QP {
-	d.lock()
-	defer d.unlock()
-	return d.qp(qpn)
-}
+// QP returns the queue pair of a number, nil where there is none. It may be one of a device that shares with this one.
+func (d *Device) QP(qpn uint32) *QP { return d.find(qpn) }
 
-func (d *Device) qp(qpn uint32) *QP {
-	if q := d.qps[qpn&uint32(len(d.qps)-1)]; q != nil && q.qpn == qpn {
+// own returns the device's queue pair of a number, nil where there is none.
+func (d *Device) own(qpn uint32) *QP {
+	if q := d.find(qpn); q != nil && q.dev == d {
 		return q
 	}
 	return nil
@@ -229,14 +217,20 @@ func (d *Device) event(e Event) {
 // Step does a batch: it receives, processes, sees to the timers and sends. busy says that there may be more to do at once; if not,
 // nothing will be until a frame arrives, work is posted, or the time of Next.
 func (d *Device) Step() (busy bool, err error) {
+	if d.waiting.Load() > 0 {
+		runtime.Gosched() // to who waits for the lock
+	}
 	d.mu.Lock()
 	d.now = d.clock()
 	d.takeMail()
-	n, err := d.port.Receive(d.in)
+	n, err := d.port.Receive(d.in[:receiveBatch])
+	d.counters.RxFrames += uint64(n)
+	n += d.takeHanded(d.in[n:])
 	d.touchBatch(n)
 	for i := range d.in[:n] {
 		d.receive(i)
 	}
+	d.rouse()
 	d.expire()
 	sent := d.transmit()
 	d.counters.TxFrames += uint64(sent)
@@ -299,6 +293,32 @@ const (
 	napGrowth = 2
 )
 
+// Wait returns when a frame can be received, another device hands one over, somebody calls Wake, or the time is over, whichever is
+// first. It is for the goroutine that calls Step.
+func (d *Device) Wait(timeout time.Duration) error {
+	if len(d.handed) > 1 {
+		d.asleep.Store(true)
+		defer d.asleep.Store(false)
+		if d.waker == nil {
+			timeout = min(timeout, napLeast)
+		}
+		if d.isHanded() {
+			return nil
+		}
+	}
+	if err := d.port.Wait(timeout); err != nil && !errors.Is(err, port.ErrDown) {
+		return fmt.Errorf("rnic: wait: %w", err)
+	}
+	return nil
+}
+
+// Wake ends a Wait that is under way, or else the next one, on ports that can be woken. It may be called by any goroutine.
+func (d *Device) Wake() {
+	if d.waker != nil {
+		d.waker.Wake()
+	}
+}
+
 // Run calls Step until the context ends or the port fails; it returns nil when the context ends.
 func (d *Device) Run(ctx context.Context) error {
 	done := ctx.Done()
@@ -313,10 +333,7 @@ func (d *Device) Run(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
-		case d.waiting.Load() > 0:
-			runtime.Gosched() // to who waits for the lock
-			continue
-		case busy:
+		case busy || d.waiting.Load() > 0:
 			idle, nap = 0, napLeast
 			continue
 		}
@@ -337,8 +354,8 @@ func (d *Device) Run(ctx context.Context) error {
 			return fmt.Errorf("rnic: send: %w", err)
 		}
 		if sleep > 0 {
-			if err := d.port.Wait(sleep); err != nil && !errors.Is(err, port.ErrDown) {
-				return fmt.Errorf("rnic: wait: %w", err)
+			if err := d.Wait(sleep); err != nil {
+				return err
 			}
 		}
 		nap = min(nap*napGrowth, napMost)

@@ -17,13 +17,19 @@
 //	err = qp.PostSend(rnic.SendWR{ID: 1, Op: rnic.OpWrite, SGL: []rnic.SGE{mr.SGE(0, 4096)}, RemoteVA: va, RKey: rkey, Flags: rnic.Signaled})
 //	n := cq.Poll(completions)
 //
-// # One thread
+// # One thread for each queue
 //
 // A device is driven by one goroutine, which calls Step again and again, or Run: receive a batch, process it, see to the timers,
 // send a batch. All protocol is done there. Verbs may be called by any goroutine. Posting and polling go through rings as in
 // hardware, and tell the device of new work by a mailbox that it empties once per batch; all else waits for the device's lock,
 // which it takes once per batch. Handlers and event callbacks are called on the device's goroutine without that lock, so that they may
 // call any verb.
+//
+// An interface with several receive queues has a device for each (OpenQueues), with an AF_XDP socket of its own for both ways, and a
+// goroutine of its own. Together they are one RNIC: addresses, memory regions and the numbers of queue pairs are common, and read
+// without locks. A queue pair, its state and its timers belong to one device. Which queue a packet comes in is the card's choice, by a
+// hash that knows nothing of queue pairs: what is another device's goes to it through a ring, which is a copy, and no lock. Atomics of
+// several devices on one word are carried out one after the other; other accesses to the same memory race, as those of hardware do.
 //
 // Time comes from Options.Clock. A test that drives the clock asks Next when something is due.
 //

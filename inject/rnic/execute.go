@@ -2,6 +2,8 @@ package rnic
 
 import (
 	"encoding/binary"
+	"sync/atomic"
+	"unsafe"
 
 	"github.com/rocescope/rocescope/dissect"
 )
@@ -62,10 +64,27 @@ func (q *QP) executeAtomic(a *arrival) stage {
 	}
 	s := q.remember(a)
 	s.packets = 1
-	s.orig = binary.NativeEndian.Uint64(at)
+	s.orig = q.dev.atomically(at, a)
 	s.ask(p.PSN, 1)
-	binary.NativeEndian.PutUint64(at, atomicResult(a, s.orig))
 	return complete
+}
+
+// atomically carries out an atomic on a word, and returns what it was. Other devices may have the same word under their hands.
+func (d *Device) atomically(word []byte, a *arrival) (orig uint64) {
+	at := unsafe.Pointer(unsafe.SliceData(word))
+	if uintptr(at)%atomicSize != 0 { // only the address in the peer's eyes must be aligned: the processor may not be able to
+		d.verbs.Lock()
+		defer d.verbs.Unlock()
+		orig = binary.NativeEndian.Uint64(word)
+		binary.NativeEndian.PutUint64(word, atomicResult(a, orig))
+		return orig
+	}
+	for {
+		orig = atomic.LoadUint64((*uint64)(at))
+		if atomic.CompareAndSwapUint64((*uint64)(at), orig, atomicResult(a, orig)) {
+			return orig
+		}
+	}
 }
 
 // atomicResult is what an atomic makes of a value.
@@ -150,10 +169,10 @@ func (q *QP) completeReceive(e *Completion) {
 // invalidate closes a region of this domain to remote access, if it may be closed by a peer.
 func (q *QP) invalidate(rkey uint32) bool {
 	mr := q.dev.region(rkey, q.pd)
-	if mr == nil || mr.closed || mr.access&RemoteInvalidate == 0 {
+	if mr == nil || mr.closed.Load() || mr.access&RemoteInvalidate == 0 {
 		return false
 	}
-	mr.closed = true
+	mr.closed.Store(true)
 	return true
 }
 

@@ -3,6 +3,7 @@ package rnic
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/rocescope/rocescope/dissect"
 )
@@ -37,7 +38,7 @@ type MR struct {
 	va     uint64
 	access Access
 	key    uint32
-	closed bool // invalidated by a peer
+	closed atomic.Bool // invalidated by a peer
 }
 
 // The key of a region is its place in the table, and in the low byte a count, so that a key that was given back does not open
@@ -46,7 +47,9 @@ const (
 	keyBits  = 8
 	maxMRs   = 1 << 20
 	mrVABase = 0x7F00_0000_0000
-	pageSize = 4096
+
+	firstRegions = 64 // room of the table at first
+	pageSize     = 4096
 )
 
 // RegMR registers mem under a virtual address of the device's choice.
@@ -60,55 +63,87 @@ func (pd *PD) RegMRAt(mem []byte, access Access, va uint64) (*MR, error) {
 	case va+uint64(len(mem)) < va:
 		return nil, fmt.Errorf("rnic: register a region: %d bytes at %#x go beyond the end of the address space", len(mem), va)
 	}
-	d := pd.dev
-	d.lock()
-	defer d.unlock()
+	s := pd.dev.shared
+	s.verbs.Lock()
+	defer s.verbs.Unlock()
 	if va == 0 {
-		va = d.nextVA
-		d.nextVA += (uint64(len(mem))+pageSize-1)/pageSize*pageSize + pageSize
+		va = s.nextVA
+		s.nextVA += (uint64(len(mem))+pageSize-1)/pageSize*pageSize + pageSize
 	}
-	var at uint32
-	if n := len(d.freeMRs); n > 0 {
-		at, d.freeMRs = d.freeMRs[n-1], d.freeMRs[:n-1]
-	} else if len(d.mrs) < maxMRs {
-		at = uint32(len(d.mrs))
-		d.mrs = append(d.mrs, mrSlot{})
-	} else {
+	at, ok := s.regions.reserve()
+	if !ok {
 		return nil, fmt.Errorf("rnic: register a region: all %d are in use", maxMRs)
 	}
-	s := &d.mrs[at]
-	s.count++
-	mr := &MR{pd: pd, mem: mem, va: va, access: access, key: at<<keyBits | uint32(s.count)}
-	s.mr = mr
+	s.regions.counts[at]++
+	mr := &MR{pd: pd, mem: mem, va: va, access: access, key: at<<keyBits | uint32(s.regions.counts[at])}
+	s.regions.all()[at].Store(mr)
 	pd.uses++
 	return mr, nil
 }
 
-// mrSlot is a place in the table of regions.
-type mrSlot struct {
-	mr    *MR
-	count uint8
+// regions is the table of regions, by the upper bits of their keys. Devices read it at any time; who changes it has the verbs' lock.
+type regions struct {
+	table  atomic.Pointer[[]atomic.Pointer[MR]]
+	counts []uint8 // how often each place was given, modulo 256; its length is how many were given ever
+	free   []uint32
 }
 
-// Deregister ends a region. Requests that name it later are refused, those under way at their next packet.
+func (r *regions) all() []atomic.Pointer[MR] { return *r.table.Load() }
+
+// grow makes the table longer, by a new one.
+func (r *regions) grow(size int) {
+	long := make([]atomic.Pointer[MR], size)
+	if r.table.Load() != nil {
+		for i := range r.all() {
+			long[i].Store(r.all()[i].Load())
+		}
+	}
+	r.table.Store(&long)
+}
+
+// reserve finds a free place.
+func (r *regions) reserve() (at uint32, ok bool) {
+	if n := len(r.free); n > 0 {
+		at, r.free = r.free[n-1], r.free[:n-1]
+		return at, true
+	}
+	n := len(r.counts)
+	if n == maxMRs {
+		return 0, false
+	}
+	if n == len(r.all()) {
+		r.grow(2 * n)
+	}
+	r.counts = append(r.counts, 0)
+	return uint32(n), true
+}
+
+// Deregister ends a region. Requests that name it later are refused, those under way at their next packet: behind it no device uses
+// the memory any more.
 func (mr *MR) Deregister() error {
-	d := mr.pd.dev
-	d.lock()
-	defer d.unlock()
+	s := mr.pd.dev.shared
+	s.verbs.Lock()
 	at := mr.key >> keyBits
-	if d.mrs[at].mr != mr {
+	place := &s.regions.all()[at]
+	if place.Load() != mr {
+		s.verbs.Unlock()
 		return errors.New("rnic: deregister a region: it is not registered any more")
 	}
-	d.mrs[at].mr = nil
-	d.freeMRs = append(d.freeMRs, at)
+	place.Store(nil)
+	s.regions.free = append(s.regions.free, at)
 	mr.pd.uses--
+	s.verbs.Unlock()
+	for _, d := range s.queues { // behind the batches in which it was found
+		d.lock()
+		d.unlock()
+	}
 	return nil
 }
 
 // Dealloc ends a protection domain that nothing uses any more.
 func (pd *PD) Dealloc() error {
-	pd.dev.lock()
-	defer pd.dev.unlock()
+	pd.dev.verbs.Lock()
+	defer pd.dev.verbs.Unlock()
 	if pd.uses > 0 {
 		return fmt.Errorf("rnic: deallocate a protection domain: %d objects still use it", pd.uses)
 	}
@@ -144,11 +179,12 @@ type SGE struct {
 
 // region returns the region of a key, nil where there is none, or it belongs to another domain.
 func (d *Device) region(key uint32, pd *PD) *MR {
+	all := d.regions.all()
 	at := key >> keyBits
-	if int(at) >= len(d.mrs) {
+	if int(at) >= len(all) {
 		return nil
 	}
-	mr := d.mrs[at].mr
+	mr := all[at].Load()
 	if mr == nil || mr.key != key || mr.pd != pd {
 		return nil
 	}
@@ -168,7 +204,7 @@ func (mr *MR) part(va, n uint64) ([]byte, bool) {
 // remote returns the memory that a peer asked for, false where its key, the access or the bounds forbid it (IBA 9.7.4.1.5).
 func (d *Device) remote(key uint32, pd *PD, va uint64, n uint64, need Access) ([]byte, bool) {
 	mr := d.region(key, pd)
-	if mr == nil || mr.closed || mr.access&need != need {
+	if mr == nil || mr.closed.Load() || mr.access&need != need {
 		return nil, false
 	}
 	return mr.part(va, n)

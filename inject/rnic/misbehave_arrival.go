@@ -12,8 +12,9 @@ func versionUnchecked(_ *Device, do *behaviour) { do.checks[versionCheck].pass =
 
 func qpnAliased(_ *Device, do *behaviour) {
 	do.checks[qpnCheck].pass = func(a *arrival) bool {
-		d := a.dev
-		a.q = d.qps[a.p.DestQP&uint32(len(d.qps)-1)]
+		if a.q = a.dev.place(a.p.DestQP).Load(); a.q != nil && a.q.dev != a.dev {
+			a.q = nil
+		}
 		return a.q != nil || a.p.DestQP == 1
 	}
 }
@@ -144,6 +145,6 @@ const cmLimit = 1000
 func cmExhausted(d *Device, do *behaviour) {
 	before := do.checks[qpnCheck].pass
 	do.checks[qpnCheck].pass = func(a *arrival) bool {
-		return (a.p.DestQP != 1 || d.nextQPN-d.opt.FirstQPN < cmLimit) && before(a)
+		return (a.p.DestQP != 1 || d.nextQPN.Load()-d.opt.FirstQPN < cmLimit) && before(a)
 	}
 }

@@ -46,7 +46,7 @@ func errorFinal(d *Device, do *behaviour) {
 		do.around(s, func(q *QP, a *arrival, before action) stage {
 			next := before(q, a)
 			if q.rsp.closing && from == 0 {
-				from = d.nextQPN
+				from = d.nextQPN.Load()
 			}
 			return next
 		})
@@ -143,8 +143,8 @@ func accessUnchecked(_ *Device, do *behaviour) {
 func rkeyUnchecked(_ *Device, do *behaviour) {
 	find := func(q *QP, a *arrival, before action) stage {
 		if a.op.Has(dissect.LayerRETH) || a.op.Has(dissect.LayerAtomicETH) {
-			for _, s := range q.dev.mrs {
-				if mr := s.mr; mr != nil && mr.pd == q.pd && a.p.VA-mr.va < uint64(len(mr.mem)) {
+			for i := range q.dev.regions.all() {
+				if mr := q.dev.regions.all()[i].Load(); mr != nil && mr.pd == q.pd && a.p.VA-mr.va < uint64(len(mr.mem)) {
 					a.p.RKey = mr.key
 				}
 			}

@@ -134,7 +134,7 @@ func (pd *PD) CreateQP(init QPInit) (*QP, error) {
 		return refuse("transport %v; it must be RC, UC or UD", init.Type)
 	case init.SendCQ == nil || init.RecvCQ == nil:
 		return refuse("it needs a completion queue for sending and one for receiving; they may be the same")
-	case init.SendCQ.dev != pd.dev || init.RecvCQ.dev != pd.dev || init.SRQ != nil && init.SRQ.pd.dev != pd.dev:
+	case init.SendCQ.dev.shared != pd.dev.shared || init.RecvCQ.dev != init.SendCQ.dev || init.SRQ != nil && init.SRQ.pd.dev != init.SendCQ.dev:
 		return refuse("a queue belongs to another device")
 	case c.MaxSendWR < 0 || c.MaxSendWR > maxQueue || c.MaxRecvWR < 0 || c.MaxRecvWR > maxQueue:
 		return refuse("queues of %d and %d work requests; there may be 0 … %d", c.MaxSendWR, c.MaxRecvWR, maxQueue)
@@ -143,7 +143,7 @@ func (pd *PD) CreateQP(init QPInit) (*QP, error) {
 	case p.Window < 1 || p.Window > maxWindow || p.AckEvery < 1:
 		return refuse("window %d, AckReq every %d packets; they must be 1 … %d, and 1 at least", p.Window, p.AckEvery, maxWindow)
 	}
-	d := pd.dev
+	d := init.SendCQ.dev // a queue pair lives where it completes
 	q := &QP{
 		dev: d, pd: pd, typ: init.Type, sigAll: init.SigAll, context: init.Context, timerPos: notTimed,
 		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, srq: init.SRQ, tuning: init.Policy,
@@ -155,11 +155,12 @@ func (pd *PD) CreateQP(init QPInit) (*QP, error) {
 		elements = int(q.srq.rq.maxSGE)
 	}
 	q.rsp.recv.sgl = make([]SGE, 0, elements)
-	d.lock()
-	defer d.unlock()
+	d.verbs.Lock()
+	defer d.verbs.Unlock()
 	if err := d.number(q, init.QPN); err != nil {
 		return nil, err
 	}
+	d.liveQPs.Add(1)
 	pd.uses++
 	q.sendCQ.uses++
 	q.recvCQ.uses++
@@ -167,35 +168,6 @@ func (pd *PD) CreateQP(init QPInit) (*QP, error) {
 		q.srq.uses++
 	}
 	return q, nil
-}
-
-// number gives a queue pair the wished number, or the next free one. Numbers count through all 24 bits before one is used again, so
-// that late packets to an old queue pair find no new one.
-func (d *Device) number(q *QP, wish uint32) error {
-	mask := uint32(len(d.qps) - 1)
-	if d.liveQPs >= d.opt.MaxQP {
-		return fmt.Errorf("rnic: create a queue pair: all %d are in use", d.opt.MaxQP)
-	}
-	if wish != 0 {
-		if wish < 2 || wish > maxQPN {
-			return fmt.Errorf("rnic: create a queue pair: QPN %#x; it must be 2 … %#x", wish, maxQPN)
-		}
-		if other := d.qps[wish&mask]; other != nil {
-			return fmt.Errorf("rnic: create a queue pair: QPN %#x is not free beside QPN %#x", wish, other.qpn)
-		}
-		q.qpn = wish
-	} else {
-		for d.nextQPN < 2 || d.nextQPN > maxQPN || d.qps[d.nextQPN&mask] != nil {
-			if d.nextQPN++; d.nextQPN > maxQPN {
-				d.nextQPN = 2
-			}
-		}
-		q.qpn = d.nextQPN
-		d.nextQPN++
-	}
-	d.qps[q.qpn&mask] = q
-	d.liveQPs++
-	return nil
 }
 
 // Destroy ends a queue pair. Work requests that are not completed are gone without a completion.
@@ -208,8 +180,11 @@ func (q *QP) Destroy() error {
 	}
 	q.reset()
 	q.destroyed = true
-	d.qps[q.qpn&uint32(len(d.qps)-1)] = nil
-	d.liveQPs--
+	d.liveQPs.Add(-1)
+	d.verbs.Lock()
+	defer d.verbs.Unlock()
+	d.place(q.qpn).Store(nil)
+	d.live--
 	q.pd.uses--
 	q.sendCQ.uses--
 	q.recvCQ.uses--

@@ -56,8 +56,13 @@ func (d *Device) receive(index int) {
 	in := &d.in[index]
 	a := &d.rx
 	a.index, a.frame, a.q = index, in.Data, nil
-	d.counters.RxFrames++
 	d.dec.Decode(dissect.LinkEthernet, a.frame, len(a.frame), &a.p)
+	if len(d.queues) > 1 {
+		if to := d.ownerOf(a); to != d {
+			d.handOver(to, in)
+			return
+		}
+	}
 	if a.p.Proto != dissect.ProtoRoCEv2 {
 		d.notOurs(a)
 		return
@@ -189,7 +194,7 @@ func (a *arrival) qpExists() bool {
 	if a.p.DestQP == 1 {
 		return true
 	}
-	a.q = a.dev.qp(a.p.DestQP)
+	a.q = a.dev.own(a.p.DestQP)
 	return a.q != nil
 }
 

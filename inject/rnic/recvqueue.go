@@ -99,9 +99,9 @@ func (pd *PD) CreateSRQ(maxWR, maxSGE int) (*SRQ, error) {
 	}
 	s := &SRQ{pd: pd}
 	s.rq.init(maxWR, maxSGE)
-	pd.dev.lock()
+	pd.dev.verbs.Lock()
 	pd.uses++
-	pd.dev.unlock()
+	pd.dev.verbs.Unlock()
 	return s, nil
 }
 
@@ -127,8 +127,8 @@ func (s *SRQ) take(w *recvWQE) bool {
 
 // Destroy ends a shared receive queue that no queue pair uses any more.
 func (s *SRQ) Destroy() error {
-	s.pd.dev.lock()
-	defer s.pd.dev.unlock()
+	s.pd.dev.verbs.Lock()
+	defer s.pd.dev.verbs.Unlock()
 	if s.uses > 0 {
 		return errors.New("rnic: destroy a shared receive queue: queue pairs still use it")
 	}

@@ -109,11 +109,11 @@ func replay(t *testing.T, frames []testkit.Frame, packets []dissect.Packet, addr
 	for rkey, s := range regions {
 		mr, err := pd.RegMRAt(make([]byte, s.hi-s.lo), LocalWrite|RemoteWrite|RemoteRead|RemoteAtomic, s.lo)
 		must(t, err)
-		for int(rkey>>keyBits) >= len(dev.mrs) { // the key that the capture's responder gave
-			dev.mrs = append(dev.mrs, mrSlot{})
+		if at := int(rkey >> keyBits); at >= len(dev.regions.all()) { // the key that the capture's responder gave
+			dev.regions.grow(at + 1)
 		}
 		mr.key = rkey
-		dev.mrs[rkey>>keyBits].mr = mr
+		dev.regions.all()[rkey>>keyBits].Store(mr)
 	}
 	rig := &rig{t: t, now: start, dev: dev, far: far, pd: pd, cq: cq, q: q}
 	for to := INIT; to <= RTS; to++ {

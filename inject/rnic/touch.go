@@ -31,7 +31,7 @@ func (q *QP) touchQueue() (sum uint32) {
 // touchBatch touches the queue pairs of the frames that were received. It looks where the QPN usually is, and does not care if it is
 // wrong.
 func (d *Device) touchBatch(n int) {
-	if d.liveQPs < touchFrom {
+	if d.QPs() < touchFrom {
 		return
 	}
 	list := d.touching[:0]
@@ -46,7 +46,7 @@ func (d *Device) touchBatch(n int) {
 			continue
 		}
 		sum += uint32(f[len(f)-1])
-		if q := d.qps[binary.BigEndian.Uint32(f[at:])&uint32(len(d.qps)-1)]; q != nil {
+		if q := d.place(binary.BigEndian.Uint32(f[at:])).Load(); q != nil && q.dev == d {
 			list = append(list, q)
 		}
 	}
@@ -56,7 +56,7 @@ func (d *Device) touchBatch(n int) {
 
 // touchAll touches queue pairs.
 func (d *Device) touchAll(list []*QP) {
-	if d.liveQPs < touchFrom {
+	if d.QPs() < touchFrom {
 		return
 	}
 	sum := uint32(0)
