@@ -131,7 +131,7 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 	if !missing && t.insideRead(c, d, p, m) {
 		return
 	}
-	if id == ipidSilent && rec.filled && rec.next == p.PSN.Add(1) {
+	if (id == ipidSilent || id == ipidNew) && rec.filled && rec.next == p.PSN.Add(1) {
 		// What filled the gap was not the answer to the NAK; this is.
 		rec.filled = false
 		s.LostBeforeTap--
@@ -144,8 +144,17 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 		return
 	}
 	v, cause := t.judge(c, d, p, g != nil, id)
+	overtaken := g != nil && g.again && v == sentAgain && t.soon(c, d, g, p)
 	if g != nil && g.again {
+		n, _ := t.span(c, d, p)
+		if overtaken { // it was only late; or, where the run goes on so, what came before it was early
+			if p.PSN == g.from {
+				n = g.to.Sub(g.from)
+			}
+			s.LostBeforeTap -= min(s.LostBeforeTap, uint64(t.requestsIn(h, p.PSN, p.PSN.Add(n))))
+		}
 		t.fillGap(c, d, p.PSN)
+		t.fillSpan(c, d, p.PSN, n)
 	}
 	if v == copied && id == ipidSilent && rec.unsure.has(p.PSN) {
 		v = unclear
@@ -221,6 +230,7 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 		s.RetransmittedPackets++
 		s.RetransmittedBytes += uint64(p.WireLen)
 		switch hole := p.PSN.Sub(rec.next); {
+		case overtaken:
 		case h.flags&halfResending == 0 || hole != 0 && !rec.sameRun(p):
 			if cause < NumCauses {
 				s.Retransmissions[cause]++
@@ -239,9 +249,11 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 		if missing {
 			s.LostBeforeTap++
 		}
-		rec.filled = begins && missing && cause == CauseNAK && n == 1
+		rec.filled = begins && missing && cause == CauseNAK && n == 1 && id == ipidSilent
 		rec.cause = cause
-		rec.next = p.PSN.Add(n)
+		if next := p.PSN.Add(n); !overtaken || h.flags&halfResending == 0 || next.After(rec.next) {
+			rec.next = next
+		}
 		h.flags |= halfResending
 	}
 	if missing {
@@ -322,6 +334,15 @@ func (t *Tracker) insideRead(c *conn, d Direction, p *dissect.Packet, m *Mark) b
 	return true
 }
 
+// soon reports whether what fills a hole in a resend comes right behind it,
+// unasked.
+func (t *Tracker) soon(c *conn, d Direction, g *gap, p *dissect.Packet) bool {
+	return t.rare(c).recovery[d].nak.time < g.time && p.Time-g.time < t.quick(c, d) && p.Number-g.frame <= maxOvertaken
+}
+
+// maxOvertaken is how many packets may overtake one of a resend.
+const maxOvertaken = 8
+
 // resumes reports whether a request inside a READ's span asks for a part of
 // the same READ.
 func resumes(f *inflight, p *dissect.Packet) bool {
@@ -374,7 +395,11 @@ func (t *Tracker) judge(c *conn, d Direction, p *dissect.Packet, missing bool, i
 		return late, 0
 	}
 	age := p.Time - h.lastReq // at least so long ago it was sent
-	quick := age < t.quick(c, d)
+	half := t.quick(c, d)
+	quick := age < half
+	if id == ipidSilent && rec.ended != 0 && p.Time-rec.ended < settling*half {
+		quick = false // the answers to what it sent again may make its requester go back once more
+	}
 	switch {
 	case h.flags&halfResending != 0 && rec.sameRun(p):
 		return sentAgain, rec.cause
@@ -429,10 +454,31 @@ func (t *Tracker) holeInRun(c *conn, d Direction, p *dissect.Packet) {
 	if !from.Before(p.PSN) {
 		return
 	}
-	x.count(d).LostBeforeTap += uint64(p.PSN.Sub(from))
+	x.count(d).LostBeforeTap += uint64(t.requestsIn(&c.half[d], from, p.PSN))
 	if len(x.gaps[d]) < maxGaps {
 		x.gaps[d] = append(x.gaps[d], gap{from: from, to: p.PSN, time: p.Time, frame: p.Number, again: true})
 	}
+}
+
+// requestsIn is how many packets the requests with PSNs from one up to another
+// are: that of a READ stands for all PSNs of its answer.
+func (t *Tracker) requestsIn(h *half, from, to dissect.PSN) int {
+	n := to.Sub(from)
+	for i := h.head; i != 0 && t.open[i].FirstPSN.Before(to); i = t.open[i].next {
+		f := &t.open[i]
+		if f.Op != OpRead || !f.end.After(from) {
+			continue
+		}
+		first, end := f.FirstPSN, f.end
+		if first.Before(from) {
+			first = from
+		}
+		if end.After(to) {
+			end = to
+		}
+		n -= max(end.Sub(first)-1, 0)
+	}
+	return n
 }
 
 // endRun ends a resend, for the requester goes on with what is new. What lies
@@ -444,10 +490,11 @@ func (t *Tracker) endRun(c *conn, d Direction, p *dissect.Packet) {
 	}
 	h.flags &^= halfResending
 	rec := &t.extras[c.extras].recovery[d]
+	rec.ended = h.lastReq
 	if h.acked.After(rec.nak.psn) {
 		rec.nak.kind = nakNone
 	}
-	if rec.filled { // of one packet, which may only have been late
+	if rec.filled || rec.cause >= CauseSpurious && rec.reads.has(rec.next.Add(-1)) { // of one packet, which may only have been late; of a READ alone
 		return
 	}
 	if hole := p.PSN.Sub(rec.next); hole > 0 && hole <= maxHole && !rec.next.Before(h.acked) && !asks(p) {
@@ -504,6 +551,10 @@ const lateLimit = 500_000
 
 // defaultQuick is taken for half a round trip where none was measured.
 const defaultQuick = 50_000
+
+// settling is for how many halves of a round trip behind a resend its answers
+// still arrive, on either side of the tap.
+const settling = 8
 
 // quick is a time in which no requester sends again: half of the shortest
 // round trip seen.

@@ -106,6 +106,7 @@ type recovery struct {
 	copyNext dissect.PSN // with halfCopied: the PSN behind the newest request
 	copied   bool        // with halfCopied: it was taken for a copy
 	filled   bool        // that resend began with a packet that had been missing
+	ended    int64       // when the last packet of the resend before was sent
 	nak      lastNAK
 	episode  episode
 	rounds   uint16 // most times that one message was begun again

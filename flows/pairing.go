@@ -260,6 +260,25 @@ func (t *Tracker) contested(s, o *seeker) bool {
 	return false
 }
 
+// toldApart reports whether a pair rests on enough answers, or on few that fit
+// nothing else: of another stream the capture may have missed what would make
+// up for what speaks against it.
+func (t *Tracker) toldApart(s, mate *seeker, w *weight) bool {
+	if w.fit >= wantAnswers {
+		return true
+	}
+	for _, of := range [2][2]*seeker{{s, mate}, {mate, s}} {
+		for _, slot := range of[0].suitors {
+			if other := t.seekers[slot]; other != nil && other != of[1] {
+				if v := t.weigh(other, of[0]); v.fit > 0 {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
 // forget takes a stream out of its group and out of others' candidates.
 func (t *Tracker) forget(slot uint32) {
 	c := t.conn(slot)
@@ -496,8 +515,10 @@ func (t *Tracker) settlePairs() {
 		mates := make([]*seeker, len(all))
 		weights := make([]weight, len(all))
 		for i, s := range all {
-			if mates[i], weights[i] = t.choose(s, true); mates[i] != nil {
+			if mates[i], weights[i] = t.choose(s, true); mates[i] != nil && t.toldApart(s, mates[i], &weights[i]) {
 				claims[mates[i]]++
+			} else {
+				mates[i] = nil
 			}
 		}
 		again := false

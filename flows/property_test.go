@@ -91,7 +91,8 @@ func (x *trial) reads(from testkit.Side, behind bool) (n uint64) {
 	return n
 }
 
-// overtaken counts a side's packets that came behind their own resend.
+// overtaken counts a side's packets that came behind their own resend, or
+// behind what asked for an answer again.
 func (x *trial) overtaken(from testkit.Side) (n uint64) {
 	if !x.silent() {
 		return 0
@@ -108,8 +109,23 @@ func (x *trial) overtaken(from testkit.Side) (n uint64) {
 				break
 			}
 		}
+		if !p.Request && x.askedAgain(p) {
+			n++
+		}
 	}
 	return n
+}
+
+// askedAgain reports whether the request that a packet answers was sent again
+// before the answer passed the tap.
+func (x *trial) askedAgain(p *testkit.SimPacket) bool {
+	for i := range x.r.Packets {
+		q := &x.r.Packets[i]
+		if q.From != p.From && q.Request && q.Message == p.Message && q.Cause != testkit.SentFirst && len(q.Frames) > 0 && q.Frames[0] < p.Frames[0] {
+			return true
+		}
+	}
+	return false
 }
 
 // answersAgain counts the answers that a side sent more than once.

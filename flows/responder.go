@@ -225,7 +225,8 @@ func (t *Tracker) sequenceNAK(c *conn, r Direction, p *dissect.Packet, m *Mark) 
 		t.beginEpisode(c, r, findLostBeforeTap, r, g.time)
 		return
 	}
-	if p.PSN.Before(h.next) && !rec.late.has(p.PSN) {
+	sentAgain := !(rec.filled && p.PSN == rec.next) // what filled the gap may have been late, and nothing was sent again behind it
+	if p.PSN.Before(h.next) && !rec.late.has(p.PSN) && sentAgain {
 		rec.nak.behind = true
 		t.rare(c).count(r).LostBehindTap++
 		t.report(findLostBehindTap, c, r, p, m, uint64(p.PSN))
@@ -253,6 +254,7 @@ func (t *Tracker) atomicAnswer(c *conn, r Direction, p *dissect.Packet, m *Mark)
 	if i == 0 {
 		return // a replay of an answer that came already
 	}
+	t.passesOver(c, r, prev)
 	f := &t.open[i]
 	m.Bits |= MarkMessage
 	m.Message = f.Index
@@ -262,6 +264,16 @@ func (t *Tracker) atomicAnswer(c *conn, r Direction, p *dissect.Packet, m *Mark)
 	t.roundTrip(c, r, p.Time-f.LastSent)
 	t.settleMessage(c, r, prev, i, StatusSuccess, false)
 	t.recovered(c, r, p.Time)
+}
+
+// passesOver notes that an answer came although the one to the oldest open
+// message is missing, where there is any before it: the requester drops it, and
+// asks again from there on.
+func (t *Tracker) passesOver(c *conn, r Direction, before uint32) {
+	h := &c.half[r]
+	if before != 0 && t.open[h.head].needsAnswer() {
+		t.rare(c).recovery[r].implied.add(t.open[h.head].FirstPSN, h.next)
+	}
 }
 
 // findRead returns the open message that an answer belongs to, and the one
@@ -302,6 +314,7 @@ func (t *Tracker) readResponse(c *conn, r Direction, p *dissect.Packet, m *Mark,
 	}
 	t.acknowledge(c, r, t.open[i].FirstPSN.Add(-1), false, p, m)
 	prev, i := t.findRead(h, p.PSN) // the list has changed, but the READ is still in it
+	t.passesOver(c, r, prev)
 	f := &t.open[i]
 	if h.flags&halfSpanOpen != 0 && i == h.tail && h.mtuBytes() != 0 {
 		n := int((f.Bytes + uint64(h.mtuBytes()) - 1) / uint64(h.mtuBytes()))
@@ -418,7 +431,7 @@ func (t *Tracker) resumeRead(c *conn, d Direction, f *inflight, p *dissect.Packe
 		t.beginEpisode(c, d, findResponseLost, d.Reverse(), p.Time)
 		f.toldLost = f.missing
 	case f.missing > 0:
-	case p.PSN.Before(f.respMax) && rec.answers.has(p.PSN): // it came late
+	case p.PSN.Before(f.respMax) && (rec.answers.has(p.PSN) || rec.implied.has(p.PSN)): // it came late, or before its turn
 	case p.PSN.Before(f.respMax):
 		s.LostBehindTap++
 		t.report(findResponseLostBehind, c, d.Reverse(), p, m, uint64(p.PSN))
