@@ -22,6 +22,8 @@ type Seat struct {
 	N      int  // 0 or 1: in the names of its interfaces and in its addresses
 	Bare   bool // the host's end has no addresses: it is for forwarding
 	Memory int  // of the guest, in MiB; 0 = 512
+
+	Rocescope string // the program, which the guest shall have as GuestRocescope; empty: it has none
 }
 
 // Interface is the host's end of the seat's cable.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -43,6 +44,9 @@ const (
 
 // PeerMAC is the hardware address of the guest at the first seat.
 var PeerMAC = [6]byte{0x02, 0x00, 0x0a, 0x4d, 0x00, 0x02}
+
+// GuestRocescope is where a guest has the program, if it was given one.
+const GuestRocescope = "/bin/rocescope"
 
 // memory of a guest that nothing else is said of, in MiB: its file system, and queues and buffers of any program in the table.
 const memory = 512
@@ -87,10 +91,14 @@ func (g *Guest) boot(image *Image, seat Seat) error {
 		return err
 	}
 	defer listener.Close()
+	initrd, err := g.initrd(image, seat.Rocescope)
+	if err != nil {
+		return err
+	}
 	g.qemu = exec.Command("qemu-system-x86_64",
 		"-machine", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", fmt.Sprint(cmp.Or(seat.Memory, memory)),
 		"-nodefaults", "-display", "none", "-no-reboot", "-serial", "file:"+g.console(),
-		"-kernel", image.kernelFile(), "-initrd", image.initrdFile(), "-append", kernelLine(seat.Side()),
+		"-kernel", image.kernelFile(), "-initrd", initrd, "-append", kernelLine(seat.Side()),
 		"-netdev", "tap,id=n,ifname="+seat.Tap()+",script=no,downscript=no",
 		"-device", "virtio-net-pci,netdev=n,mac="+seat.mac()+",romfile=,host_mtu=9000,csum=off,gso=off,guest_csum=off,"+
 			"guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off,"+
@@ -119,6 +127,32 @@ func (g *Guest) boot(image *Image, seat Seat) error {
 	}
 	g.Boot = time.Since(began)
 	return nil
+}
+
+// initrd is the guest's file system: the image's, and behind it another with the program, where there is one. The kernel unpacks all
+// that stand behind each other.
+func (g *Guest) initrd(image *Image, program string) (string, error) {
+	if program == "" {
+		return image.initrdFile(), nil
+	}
+	data, err := os.ReadFile(program)
+	if err != nil {
+		return "", err
+	}
+	more := newArchive()
+	more.put(GuestRocescope, modeProg, data)
+	file := filepath.Join(g.folder, "initrd")
+	return file, writeFile(file, func(w io.Writer) error {
+		in, err := os.Open(image.initrdFile())
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		if _, err := io.Copy(w, in); err != nil {
+			return err
+		}
+		return more.write(w)
+	})
 }
 
 // bootPatience covers a machine that has other things to do; booting takes some ten seconds on an idle one.

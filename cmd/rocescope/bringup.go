@@ -135,6 +135,7 @@ func (a *app) bringup(ctx context.Context, target string, o *bringupOptions) err
 		return err
 	}
 	defer h.Close()
+	_ = denyCalls(true) // its capabilities it keeps: the echo that it asks for needs a socket of its own
 	if o.mtu > h.Device().MTU() {
 		return errUsage("-m %d: frames through %s take %d at most", o.mtu, o.iface, h.Device().MTU())
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -151,6 +152,7 @@ type session struct {
 	events *eventLog          // nil without --events
 	scrape *metrics.Server    // nil without --metrics
 	began  time.Time
+	clocks clockWatch
 	bytes  *counted
 }
 
@@ -273,12 +275,8 @@ func (s *session) statistics() captures.InterfaceStats {
 func (s *session) run(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- s.pump() }()
-	var ticks <-chan time.Time
-	if !s.o.quiet {
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		ticks = tick.C
-	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
 	var over <-chan time.Time
 	if s.o.stop.duration > 0 {
 		timer := time.NewTimer(s.o.stop.duration)
@@ -290,11 +288,15 @@ func (s *session) run(ctx context.Context) error {
 		broken = s.rec.Broken()
 	}
 	status := newStatusLine(s)
+	s.lookAtClocks(status)
 	ended := ctx.Done()
 	for {
 		select {
-		case <-ticks:
-			status.print()
+		case <-tick.C:
+			s.lookAtClocks(status)
+			if !s.o.quiet {
+				status.print()
+			}
 		case <-over:
 			s.live.Stop()
 		case <-broken:
@@ -305,8 +307,18 @@ func (s *session) run(ctx context.Context) error {
 			ended = nil
 		case err := <-done:
 			status.clear()
+			s.lookAtClocks(status)
 			return s.finish(err)
 		}
+	}
+}
+
+// lookAtClocks says what became of the host's clock since it was last looked at.
+func (s *session) lookAtClocks(status *statusLine) {
+	var said bytes.Buffer
+	if s.clocks.look(&said, readClocks()); said.Len() > 0 && !s.o.quiet {
+		status.clear()
+		_, _ = said.WriteTo(s.a.stderr)
 	}
 }
 
@@ -434,6 +446,12 @@ func (s *session) table() string {
 	}
 	if l.Downs > 0 {
 		row(0, l.Downs, "times the interface went down")
+	}
+	if c := &s.clocks; c.sets > 0 {
+		row(0, c.sets, "times the clock was set, in all "+leap(c.by)+": the times of packets leap there")
+	}
+	if c := &s.clocks; c.sleeps > 0 {
+		row(0, c.sleeps, "times the machine slept, in all for "+roundly(c.sleeping)+": nothing was captured meanwhile")
 	}
 	return b.String()
 }

@@ -148,6 +148,11 @@ func (d *diagnosis) machine() {
 	} else {
 		d.add(markNote, "Landlock", "this kernel has none (5.13 brought it, where it is switched on): a capture under way keeps the reach of its user to files", "")
 	}
+	if haveSeccomp() {
+		d.add(markGood, "seccomp", "who reads files can make no socket and run no program; who has sockets open runs no program", "")
+	} else {
+		d.add(markNote, "seccomp", "this kernel has no filters for system calls, or not for this processor: commands under way keep all that their user may do", "")
+	}
 }
 
 // kernelOffers is what the kernel can do beyond the ring that all have.

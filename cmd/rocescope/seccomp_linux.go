@@ -85,6 +85,14 @@ func denyCalls(live bool) error {
 	return nil
 }
 
+// haveSeccomp says whether denyCalls has an effect here: the kernel has filters, and their program is for this processor. It asks
+// for one without installing it: a filter at no address.
+func haveSeccomp() bool {
+	_, known := auditArch[runtime.GOARCH]
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, 0)
+	return known && errno == unix.EFAULT
+}
+
 // auditArch are the processors whose numbers of system calls deniedProgram knows.
 var auditArch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 

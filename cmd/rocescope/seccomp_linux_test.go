@@ -133,3 +133,12 @@ func TestDeniedCalls(t *testing.T) {
 		}
 	}
 }
+
+// TestHaveSeccomp: what doctor says of this kernel is what it does.
+func TestHaveSeccomp(t *testing.T) {
+	code, err := deniedProgram(false)
+	_, serr := os.Stat("/proc/sys/kernel/seccomp/actions_avail")
+	if got, want := haveSeccomp(), err == nil && code != nil && serr == nil; got != want {
+		t.Errorf("seccomp %v, want %v (%v, %v)", got, want, err, serr)
+	}
+}

@@ -33,7 +33,7 @@ func Open(image *lab.Image, rocescope string) (*Lab, error) {
 	if l.folder, err = os.MkdirTemp(image.Scratch(), "rows-"); err != nil {
 		return nil, err
 	}
-	if l.Guest, err = lab.Boot(image); err != nil {
+	if l.Guest, err = lab.BootAt(image, lab.Seat{Rocescope: path}); err != nil {
 		os.RemoveAll(l.folder)
 		return nil, err
 	}

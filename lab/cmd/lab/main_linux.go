@@ -102,11 +102,12 @@ func test(image *lab.Image, args []string) error {
 	defer l.Close()
 	tell("kernel %s is up after %.0f s", l.Guest.Kernel, l.Guest.Boot.Seconds())
 	var results []interop.Result
-	failed, ran := 0, 0
+	failed, ran, left := 0, 0, 0
 	for i := range interop.Table {
 		row := &interop.Table[i]
 		if row.Lacks != "" || *smoke && !row.Smoke || !wanted.MatchString(row.String()) {
 			results = append(results, interop.Result{Row: *row})
+			left++
 			continue
 		}
 		r := l.Run(row, *keep)
@@ -125,13 +126,23 @@ func test(image *lab.Image, args []string) error {
 			fmt.Println(r.Console, r.Moved)
 		}
 	}
+	if wanted.MatchString(interop.ClockName) {
+		r := l.Clock()
+		ran++
+		if r.Failed == "" {
+			fmt.Printf("ok     %5.1f s  %s\n", r.Seconds, interop.ClockName)
+		} else {
+			failed++
+			fmt.Printf("FAILED %5.1f s  %s\n    %s\n", r.Seconds, interop.ClockName, strings.ReplaceAll(r.Failed, "\n", "\n    "))
+		}
+	}
 	if *out != "" {
 		before, _ := os.ReadFile(*out) // of another run, if there was one
 		if err := os.WriteFile(*out, []byte(interop.Page(l.Guest.Kernel, image, results, string(before))), 0o644); err != nil {
 			return err
 		}
 	}
-	fmt.Printf("%d rows ran, %d failed, %d of the table were not run\n", ran, failed, len(results)-ran)
+	fmt.Printf("%d rows ran, %d failed, %d of the table were not run\n", ran, failed, left)
 	if failed > 0 {
 		return fmt.Errorf("%d rows failed", failed)
 	}
