@@ -62,13 +62,16 @@ func (r *reader) click(x int) {
 	}
 }
 
-// drawRates draws what passed over time: bits, and what went wrong among it. What it says of the moment to read is returned.
+// drawRates draws what passed over time: bits, and what went wrong among it. What it says of itself, and of the moment to read,
+// is returned.
 func drawRates(s *screen, c *cells.Canvas, read *reader) (says string) {
 	series := s.ses.rates.series()
 	if len(series.points) == 0 {
 		c.Text(1, 0, cells.Faint, "no packet has a time")
 		return ""
 	}
+	// A column shows the mean over the time that it stands for: a packet alone would look like the wire's rate.
+	series.widen(max(1, c.W-10))
 	ch := draw.Chart{Unit: bitsText, ASCII: s.ascii, Cursor: read.at}
 	bits := draw.Curve{Name: "on the wire", Style: cells.Chart1, Interval: series.every, Zero: true, Bars: true}
 	second := float64(time.Second) / float64(series.every)
@@ -93,18 +96,18 @@ func drawRates(s *screen, c *cells.Canvas, read *reader) (says string) {
 	}
 	ch.Draw(c.Sub(0, 0, c.W, h))
 	read.drawn(&ch, c.W)
+	says = ", each " + dur(int64(series.every))
 	if read.at == 0 {
-		return ""
+		return says
 	}
 	sum := ratePoint{}
-	half := max(read.step, int64(series.every)) / 2
-	for _, p := range series.points { // a column may be many intervals, and an interval many columns
-		if p.at+int64(series.every) > read.at-half && p.at <= read.at+half {
-			sum.packets, sum.bytes = sum.packets+p.packets, sum.bytes+p.bytes
-			sum.naks, sum.bad, sum.resent, sum.cnps = sum.naks+p.naks, sum.bad+p.bad, sum.resent+p.resent, sum.cnps+p.cnps
+	from := read.at - read.at%int64(series.every)
+	for _, p := range series.points {
+		if p.at == from {
+			sum = p
 		}
 	}
-	says = fmt.Sprintf("around %s, ~%s: %s, %s", s.moment(read.at), dur(2*half+int64(series.every)), report.Plural(sum.packets, "packet"), report.Bytes(sum.bytes))
+	says += fmt.Sprintf("; from %s on: %s, %s", s.moment(from), report.Plural(sum.packets, "packet"), report.Bytes(sum.bytes))
 	for _, e := range []struct {
 		n    uint64
 		what string
@@ -133,7 +136,11 @@ type connCurve struct {
 
 // bitsText is a rate in few characters, for the axis of a chart.
 func bitsText(v float64) string {
-	return strings.ReplaceAll(strings.TrimSuffix(report.BitRate(v), "it/s"), " ", "") + "/s"
+	number, unit, _ := strings.Cut(strings.TrimSuffix(report.BitRate(v), "it/s"), " ")
+	if strings.Contains(number, ".") {
+		number = strings.TrimRight(strings.TrimRight(number, "0"), ".")
+	}
+	return number + unit + "/s"
 }
 
 func seconds(v float64) string { return dur(int64(v)) }
@@ -198,12 +205,16 @@ func drawConnCharts(s *screen, c *cells.Canvas, k *flows.Connection, top int, re
 	return top
 }
 
-// readSeries is what the events of a connection come to around a moment.
+// readSeries is how long the intervals of a connection's charts are, and what its events come to around a moment.
 func readSeries(s *screen, k *flows.Connection, read *reader) string {
-	if read.at == 0 || k.Detail == nil {
+	if k.Detail == nil || len(k.Detail.Series.Points) == 0 {
 		return ""
 	}
 	series := &k.Detail.Series
+	text := ", each " + dur(int64(series.Interval))
+	if read.at == 0 {
+		return text
+	}
 	var again, congested uint64
 	half := max(read.step, int64(series.Interval)) / 2
 	for i := range series.Points {
@@ -214,7 +225,7 @@ func readSeries(s *screen, k *flows.Connection, read *reader) string {
 			}
 		}
 	}
-	text := " at " + s.moment(read.at)
+	text += ", at " + s.moment(read.at)
 	if again > 0 {
 		text += ", " + report.Count(again) + " sent again"
 	}

@@ -80,14 +80,14 @@ func TestSplitsAreDragged(t *testing.T) {
 
 func TestChartsAreRead(t *testing.T) {
 	u := openUser(t, sampleFile(t, samples.Default), 120, 40)
-	u.press("shift-tab").sees("What passed (← and → read values)").press("left").sees("What passed around 1.5").press("enter").sees("Packets ▸ 51")
-	u.press("esc", "esc").press("esc").seesNot("around")
-	x, y := u.at("Nr  rr")
-	u.click(x, y).sees("What passed around 1.1", "NAK or RNR", "sent again")
-	u.drag(x, y, x+14, y).sees("What passed around 1.4")
+	u.press("shift-tab").sees("(← and → read values)").press("left").sees("What passed, each ", "; from 1.5").press("enter").sees("Packets ▸ 51")
+	u.press("esc", "esc").press("esc").seesNot("; from")
+	x, y := u.at("Nr  NN")
+	u.click(x, y).sees("; from 1.1", "NAK or RNR", "sent again")
+	u.drag(x, y, x+14, y).sees("; from 1.4")
 
-	u.press("2", "enter", "tab", "tab", "tab", "z").sees("Charts", "Payload rate", "Messages completed").press("right").sees("Charts at 1.1")
-	u.press("alt-5", "right").sees("A→B p50").press("esc").seesNot("Charts at")
+	u.press("2", "enter", "tab", "tab", "tab", "z").sees("Charts", "Payload rate", "Messages completed").press("right").sees("Charts, each 524 µs, at 1.1")
+	u.press("alt-5", "right").sees("A→B p50").press("esc").seesNot(", at 1.")
 	u.sees("#1")
 }
 

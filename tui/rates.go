@@ -91,8 +91,7 @@ func (r *rates) halve() {
 	for _, p := range r.points {
 		p.at -= p.at % r.every
 		if n > 0 && r.points[n-1].at == p.at {
-			q := &r.points[n-1]
-			q.packets, q.bytes, q.resent, q.naks, q.cnps, q.bad = q.packets+p.packets, q.bytes+p.bytes, q.resent+p.resent, q.naks+p.naks, q.cnps+p.cnps, q.bad+p.bad
+			r.points[n-1].add(p)
 			continue
 		}
 		r.points[n] = p
@@ -111,4 +110,31 @@ func (r *rates) series() rateSeries {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return rateSeries{time.Duration(r.every), append([]ratePoint(nil), r.points...)}
+}
+
+// widen puts intervals together until there are no more than so many between the first and the last.
+func (s *rateSeries) widen(most int) {
+	n := len(s.points)
+	if n == 0 {
+		return
+	}
+	every := int64(s.every)
+	span := s.points[n-1].at - s.points[0].at + every
+	wide := every * max(1, (span+every*int64(most)-1)/(every*int64(most)))
+	var out []ratePoint
+	for _, p := range s.points {
+		p.at -= p.at % wide
+		if k := len(out) - 1; k >= 0 && out[k].at == p.at {
+			out[k].add(p)
+			continue
+		}
+		out = append(out, p)
+	}
+	s.every, s.points = time.Duration(wide), out
+}
+
+// add counts what another interval has.
+func (p *ratePoint) add(q ratePoint) {
+	p.packets, p.bytes = p.packets+q.packets, p.bytes+q.bytes
+	p.resent, p.naks, p.cnps, p.bad = p.resent+q.resent, p.naks+q.naks, p.cnps+q.cnps, p.bad+q.bad
 }

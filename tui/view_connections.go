@@ -45,11 +45,7 @@ func connectionCols() []col[flows.Connection] {
 	perOp := func(title string) col[conn] {
 		op := ops[title]
 		return count(title, title, 6, cells.Plain, func(st *flows.Stream) uint64 {
-			n := st.Messages[op].Count
-			if title == "SEND" {
-				return n
-			}
-			return n
+			return st.Messages[op].Count
 		}, "")
 	}
 	atomics := count("atomics", "ATOM", 6, cells.Atomic, func(st *flows.Stream) uint64 {
@@ -137,7 +133,9 @@ func shortState(st flows.State) string {
 
 // connectionsView is the table of all connections, or of those that have a packet which the filter selects.
 type connectionsView struct {
-	table *grid[flows.Connection]
+	table  *grid[flows.Connection]
+	listH  int
+	detail connectionView // draws what is known of the one under the cursor
 }
 
 func newConnections() *connectionsView {
@@ -210,7 +208,13 @@ func (s *screen) findConnections() {
 }
 
 func (v *connectionsView) draw(s *screen, c *cells.Canvas) {
-	v.table.draw(s, c, true)
+	v.listH = c.H
+	k := v.table.current()
+	if k != nil && !s.zoom && c.H-v.table.n-1 >= 14 { // room for what is known of the one under the cursor
+		v.listH = max(v.table.n+2, min(c.H*s.split/100, c.H-16))
+		v.drawDetail(s, c.Sub(0, v.listH, c.W, c.H-v.listH), k)
+	}
+	v.table.draw(s, c.Sub(0, 0, c.W, v.listH), true)
 	if v.table.n == 0 {
 		if s.filter.text == "" && s.packets() > 0 {
 			c.Text(2, 2, cells.Note, "No queue pairs so far: none of the packets is RoCE, or tracking has not seen two of one kind yet.")
@@ -218,6 +222,19 @@ func (v *connectionsView) draw(s *screen, c *cells.Canvas) {
 		}
 		drawEmpty(s, c.Sub(0, 1, c.W, c.H-1))
 	}
+}
+
+// drawDetail draws the numbers of a connection, and beside them its states.
+func (v *connectionsView) drawDetail(s *screen, c *cells.Canvas, k *flows.Connection) {
+	w := c.W
+	if c.W >= 110 {
+		w = c.W / 2
+		panelTitle(c, rect{w, 1, c.W - w, 1}, "States", false)
+		v.detail.states(s, c.Sub(w, 1, c.W-w, c.H-1), k)
+		w--
+	}
+	panelTitle(c, rect{0, 1, w, 1}, fmt.Sprintf("#%d (%s: all of it)", k.ID, s.keys.key(doInto)), false)
+	v.detail.drawNumbers(s, c.Sub(0, 1, w, c.H-1), k, false)
 }
 
 func (v *connectionsView) act(s *screen, a action) bool {
@@ -233,7 +250,7 @@ func (v *connectionsView) act(s *screen, a action) bool {
 func (v *connectionsView) mouse(s *screen, m mouseEvent) bool {
 	if m.wheel != 0 {
 		v.table.wheel(m.wheel)
-	} else if v.table.click(s, m.x, m.y) {
+	} else if m.y < v.listH && v.table.click(s, m.x, m.y) {
 		v.act(s, doInto)
 	}
 	return true

@@ -56,8 +56,10 @@ func (s *screen) findingsByFrame() []flows.Finding {
 
 // findingsView is the list of findings, and what the one under the cursor means.
 type findingsView struct {
-	table *grid[flows.Finding]
-	listH int
+	table  *grid[flows.Finding]
+	listH  int
+	of     uint64      // the packet that the ladder is about
+	ladder *ladderView // around the finding under the cursor, where there is room; nil without
 }
 
 func newFindings() *findingsView {
@@ -94,12 +96,41 @@ func (v *findingsView) draw(s *screen, c *cells.Canvas) {
 	v.table.draw(s, c.Sub(0, 0, c.W, v.listH), true)
 	if f := v.table.current(); f != nil && !s.zoom {
 		panelTitle(c, rect{0, v.listH + 1, c.W, 1}, f.Check().Title, false)
-		drawFinding(s, c.Sub(0, v.listH+1, c.W, c.H-v.listH-1), f)
+		y := v.listH + 1 + drawFinding(s, c.Sub(0, v.listH+1, c.W, c.H-v.listH-1), f)
+		if c.H-y >= 8 {
+			v.drawLadder(s, c.Sub(0, y+1, c.W, c.H-y-1), f)
+		}
+	}
+}
+
+// drawLadder draws the packets around the one that proves a finding.
+func (v *findingsView) drawLadder(s *screen, c *cells.Canvas, f *flows.Finding) {
+	if f.Conn == 0 || f.Frame == 0 || !s.status.done { // while packets come, working out what to draw would go on with them
+		return
+	}
+	switch l := v.ladder; {
+	case l == nil || l.conn != f.Conn:
+		v.leave(s)
+		v.ladder = newLadder(f.Conn, f.Frame)
+		v.ladder.refresh(s)
+	case v.of != f.Frame:
+		l.want = f.Frame
+	}
+	v.of = f.Frame
+	panelTitle(c, rect{0, 1, c.W, 1}, fmt.Sprintf("Around packet %d (%s: all of the ladder)", f.Frame, s.keys.key(doLadderHere)), false)
+	v.ladder.draw(s, c.Sub(0, 1, c.W, c.H-1))
+}
+
+// leave gives up what was worked out for the ladder.
+func (v *findingsView) leave(s *screen) {
+	if v.ladder != nil && v.ladder.list.view != nil {
+		old := v.ladder.list.view
+		s.start("", func() func(*screen) { old.Close(); return nil })
 	}
 }
 
 // drawFinding explains a finding: what, where, why it is one, what to try.
-func drawFinding(s *screen, c *cells.Canvas, f *flows.Finding) {
+func drawFinding(s *screen, c *cells.Canvas, f *flows.Finding) (lines int) {
 	k := f.Check()
 	_, st := severity(f.Severity())
 	y := paragraph(c, 0, f.Severity().String(), st, s.masked(f.Summary))
@@ -131,7 +162,7 @@ func drawFinding(s *screen, c *cells.Canvas, f *flows.Finding) {
 	y = paragraph(c, y, "means", cells.Plain, k.Explain)
 	y = paragraph(c, y, "rule", cells.Plain, k.Rule)
 	y = paragraph(c, y, "try", cells.OK, k.Try)
-	paragraph(c, y, "id", cells.Faint, k.ID)
+	return paragraph(c, y, "id", cells.Faint, k.ID)
 }
 
 func (v *findingsView) act(s *screen, a action) bool {

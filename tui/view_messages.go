@@ -235,6 +235,8 @@ type messageView struct {
 	m       flows.Message
 	packets packetGrid
 	split   int
+	tree    tree
+	hex     hexPane
 }
 
 func newMessage(m flows.Message) *messageView { return &messageView{m: m} }
@@ -278,8 +280,30 @@ func (v *messageView) draw(s *screen, c *cells.Canvas) {
 	}
 	panelTitle(c, rect{0, y + 1, c.W, 1}, "Its packets", true)
 	v.split = y + 1
-	v.packets.draw(s, c.Sub(0, v.split, c.W, c.H-v.split), true)
+	h := c.H - v.split
+	if rest := h - v.packets.n - 2; rest >= 10 && !s.zoom { // room for what the packet under the cursor says
+		h = max(v.packets.n+1, h/3)
+		v.detail(s, c.Sub(0, v.split+h, c.W, c.H-v.split-h))
+	}
+	v.packets.draw(s, c.Sub(0, v.split, c.W, h), true)
 	v.packets.load(s, fmt.Sprintf("rows %p", v))
+}
+
+// detail draws the tree and the bytes of the packet under the cursor.
+func (v *messageView) detail(s *screen, c *cells.Canvas) {
+	r := v.packets.current()
+	v.tree.set(s, r)
+	if r == nil {
+		return
+	}
+	w := c.W
+	if c.W >= 110 {
+		w = c.W - 77
+		panelTitle(c, rect{w + 1, 1, 76, 1}, "Bytes", false)
+		v.hex.draw(c.Sub(w+1, 1, 76, c.H-1), r, 0, 0, false)
+	}
+	panelTitle(c, rect{0, 1, w, 1}, fmt.Sprintf("Packet %d", r.Number), false)
+	v.tree.draw(c.Sub(0, 1, w, c.H-1), false)
 }
 
 // request is what the message asked for, in words.

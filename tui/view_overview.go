@@ -54,7 +54,7 @@ func (v *overviewView) draw(s *screen, c *cells.Canvas) {
 		drawEmpty(s, c)
 		return
 	}
-	chartH := max(5, c.H*35/100)
+	chartH := max(5, c.H*35/100, min(c.H*55/100, c.H-v.findings.n-v.busiest.n-8)) // more where there is room
 	if c.H < 16 {
 		chartH = 0
 	}
@@ -65,9 +65,8 @@ func (v *overviewView) draw(s *screen, c *cells.Canvas) {
 		v.facts(s, c.Sub(0, 1, factsW, chartH-1))
 		v.rects[2] = rect{factsW + 1, 1, c.W - factsW - 1, chartH - 1}
 		title := "What passed"
-		if says := drawRates(s, c.Sub(factsW+1, 1, c.W-factsW-1, chartH-1), &v.read); says != "" {
-			title += " " + says
-		} else if v.focus == 2 {
+		title += drawRates(s, c.Sub(factsW+1, 1, c.W-factsW-1, chartH-1), &v.read)
+		if v.focus == 2 && v.read.at == 0 {
 			title += " (← and → read values)"
 		}
 		panelTitle(c, rect{factsW + 1, 1, c.W - factsW - 1, 1}, title, v.focus == 2)

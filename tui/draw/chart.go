@@ -2,6 +2,7 @@ package draw
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/rocescope/rocescope/tui/cells"
@@ -137,7 +138,7 @@ func (ch *Chart) Draw(c *cells.Canvas) {
 	}
 	g.flush(plot)
 	for _, e := range ch.Events {
-		if x, ok := column(e.Time, from, to, plot.W); ok {
+		if x, ok := column(e.Time, from, to, plot.W); ok && graver(e.Style, plot.At(x, 0).S) {
 			plot.Set(x, 0, e.Rune, e.Style|cells.Bold)
 		}
 	}
@@ -203,6 +204,14 @@ func (cu *Curve) At(t int64) (v float64, ok bool) {
 		return s.Value, true
 	}
 	return 0, false
+}
+
+// graver says that an event may be drawn over what is there: of several in a column the gravest is seen.
+func graver(e, there cells.Style) bool {
+	rank := func(s cells.Style) int {
+		return slices.Index([]cells.Style{cells.Congestion, cells.Warn, cells.Bad}, s.Meaning())
+	}
+	return there&cells.Bold == 0 || rank(e) > rank(there)
 }
 
 func column(t, from, to int64, w int) (int, bool) {
