@@ -1,0 +1,6 @@
+//go:build !linux
+
+package captures
+
+// Prioritize does nothing where live captures cannot be had.
+func Prioritize() {}
