@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -115,7 +114,7 @@ func (a *app) bench(ctx context.Context, o *benchOptions) error {
 		return err
 	}
 	o.host.Device.MaxQP = max(64, 2*o.qps)
-	o.spread(min(runtime.GOMAXPROCS(0), o.qps)) // more would only hand over to each other
+	o.spread(o.qps) // more would only hand over to each other
 	h, err := openHost(o.host)
 	if err != nil {
 		return err

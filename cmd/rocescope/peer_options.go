@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -57,15 +58,17 @@ func (o *hostOptions) add(cmd *cobra.Command, iface string) {
 
 // addThreads adds the option of commands whose work may be spread over threads.
 func (o *hostOptions) addThreads(f *pflag.FlagSet) {
-	f.IntVar(&o.threads, "threads", 0, "how `many` threads serve the interface's receive queues (default: one for each, as far as there are processors)")
+	f.IntVar(&o.threads, "threads", 0, "how `many` threads serve the interface's receive queues (default: one for each, but no more than half of the processors)")
 }
 
-// spread says how many threads there may be: what was asked for, or most of what the machine can have.
+// spread says how many threads there may be: what was asked for, or half of the processors, since the kernel's part of receiving wants
+// as much as the thread, and threads that share a processor cost more than one that does it all (docs/performance-rnic.md); of these no
+// more than there can be work for.
 func (o *hostOptions) spread(most int) {
+	o.host.Threads = min(most, max(1, runtime.GOMAXPROCS(0)/2))
 	if o.threads > 0 {
-		most = o.threads
+		o.host.Threads = o.threads
 	}
-	o.host.Threads = most
 }
 
 // peerVia are the values of --via.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -156,7 +155,7 @@ func (o *serveOptions) check() error {
 	}
 	o.host.Device.MaxQP = o.connections + 1
 	o.host.Device.MTU = o.mtu
-	o.spread(runtime.GOMAXPROCS(0))
+	o.spread(rnic.MaxQueues)
 	return nil
 }
 

@@ -47,10 +47,11 @@ const (
 // Device is a software RNIC on a port, or the part of one that a queue of its interface has (OpenQueues).
 type Device struct {
 	*shared
-	queue int // its place among the devices that share
-	do    *behaviour
-	port  port.Port
-	waker port.Waker // the port, if it can be woken
+	queue   int // its place among the devices that share
+	do      *behaviour
+	port    port.Port
+	waker   port.Waker // the port, if it can be woken
+	longest int        // frame of the port
 
 	mu      sync.Mutex
 	waiting atomic.Int32 // goroutines that wait for mu
@@ -223,7 +224,7 @@ func (d *Device) Step() (busy bool, err error) {
 	d.mu.Lock()
 	d.now = d.clock()
 	d.takeMail()
-	n, err := d.port.Receive(d.in[:receiveBatch])
+	n, err := d.takeIn()
 	d.counters.RxFrames += uint64(n)
 	n += d.takeHanded(d.in[n:])
 	d.touchBatch(n)
@@ -249,6 +250,17 @@ func (d *Device) Step() (busy bool, err error) {
 	}
 	d.tell()
 	return n > 0 || sent > 0 || more || d.mail.pending(), nil
+}
+
+// takeIn takes a batch from the port.
+func (d *Device) takeIn() (int, error) {
+	room := receiveBatch
+	if len(d.queues) > 1 {
+		if room = d.room(); room == 0 {
+			return 0, nil
+		}
+	}
+	return d.port.Receive(d.in[:room])
 }
 
 // pushAfter is how long after the last frame the device makes sure that all have left.

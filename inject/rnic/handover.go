@@ -9,7 +9,7 @@ import (
 )
 
 // handover is the way of frames from the device in whose queue they came in to the one whose queue pair they are for: a ring of bytes,
-// written by one goroutine and read by one other. Where it is full a frame is lost, as in a card whose buffer is full.
+// written by one goroutine and read by one other. Where it is full, frames stay in the port that they came by (Device.room).
 type handover struct {
 	buf   []byte // made by the writer, with the first frame
 	given uint64 // where the reader goes on; behind what it has lent
@@ -72,6 +72,12 @@ func (h *handover) take(in []port.In) (n int) {
 	return n
 }
 
+// free is how many frames of a size have room in any case.
+func (h *handover) free(frame int) int {
+	left := int(handoverBytes - (h.head.Load() - h.tail.Load()))
+	return left/int(recordSize(frame)) - 1 // one may not fit in one piece at the end
+}
+
 // giveBack ends the lending.
 func (h *handover) giveBack() { h.tail.Store(h.given) }
 
@@ -97,7 +103,19 @@ func (d *Device) ownerOf(a *arrival) *Device {
 	return d
 }
 
-// handOver gives a frame to another device.
+// room is how many frames may be received: all could be another device's. So that nobody waits for anybody for ever, what was handed
+// over is taken in any case.
+func (d *Device) room() int {
+	n := receiveBatch
+	for i, to := range d.queues {
+		if i != d.queue {
+			n = min(n, to.handed[d.queue].free(d.longest))
+		}
+	}
+	return max(n, 0)
+}
+
+// handOver gives a frame to another device. There is no room only for one that is longer than the port's own.
 func (d *Device) handOver(to *Device, in *port.In) {
 	if !to.handed[d.queue].put(in) {
 		d.counters.drop(DropHandover)

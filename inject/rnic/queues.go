@@ -56,6 +56,7 @@ func OpenQueues(ports []port.Port, o Options) ([]*Device, error) {
 	for i, p := range ports {
 		d := &Device{shared: s, queue: i, do: &right, port: p, touching: make([]*QP, 0, 2*receiveBatch)}
 		d.waker, _ = p.(port.Waker)
+		d.longest = p.Info().MaxFrame
 		d.in = make([]port.In, receiveBatch, 2*receiveBatch)
 		if len(ports) > 1 {
 			d.in = d.in[:cap(d.in)]

@@ -76,7 +76,7 @@ var directions = []struct {
 	{"internal/bench/page", nil},
 	{"internal/bench/scale", []string{"internal/bench/page", "internal/bench/traffic", "dissect", "flows"}},
 	{"internal/bench/screen", []string{"internal/bench/page", "internal/bench/traffic", "captures", "internal/engine", "internal/filter", "internal/index"}},
-	{"internal/bench/rnic", []string{"internal/bench/page", "dissect", "inject/port", "inject/rnic"}},
+	{"internal/bench/rnic", []string{"internal/bench/page", "dissect", "inject/connect", "inject/load", "inject/peer", "inject/port", "inject/rnic"}},
 	{"internal/bench/wire", []string{"internal/bench/page", "dissect", "captures", "flows", "internal/engine", "internal/xsk", "inject/fault", "inject/port", "inject/stream", "inject/wire"}},
 }
 

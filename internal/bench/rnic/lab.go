@@ -16,23 +16,29 @@ import (
 	"github.com/rocescope/rocescope/inject/rnic"
 )
 
-// link is a pair of virtual interfaces with a port on each.
+// link is a pair of virtual interfaces with a port on each, which is that of the first queue if there are more.
 type link struct {
-	veth  *netlink.Veth
-	ports [2]port.Port
+	veth   *netlink.Veth
+	ports  [2]port.Port
+	queues [2][]port.Port
 }
 
-// newLink makes one whose interfaces have a name of their own.
+// newLink makes one of a queue whose interfaces have a name of their own.
 func newLink(name string) (*link, error) {
+	return newQueues(name, port.Options{Queues: 1, Slots: 2048})
+}
+
+// newQueues makes one of as many queues as the ports' options say.
+func newQueues(name string, o port.Options) (*link, error) {
 	ends := [2]string{name + "-near", name + "-far"}
 	// The kernel's own IPv6 traffic would be in between.
 	if err := os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0o644); err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU = ends[0], 4500
+	attrs.Name, attrs.MTU, attrs.NumRxQueues, attrs.NumTxQueues = ends[0], 4500, o.Queues, o.Queues
 	l := &link{veth: netlink.NewVeth(attrs)}
-	l.veth.PeerName, l.veth.PeerMTU = ends[1], uint32(attrs.MTU)
+	l.veth.PeerName, l.veth.PeerMTU, l.veth.PeerNumRxQueues, l.veth.PeerNumTxQueues = ends[1], uint32(attrs.MTU), uint32(o.Queues), uint32(o.Queues)
 	if err := netlink.LinkAdd(l.veth); err != nil {
 		return nil, fmt.Errorf("make a pair of virtual interfaces: %w", err)
 	}
@@ -46,19 +52,20 @@ func newLink(name string) (*link, error) {
 		}
 	}
 	for i, name := range ends {
-		ports, _, err := port.Open(port.Options{Via: port.ViaXDP, Interface: name, Slots: 2048})
+		o.Via, o.Interface = port.ViaXDP, name
+		ports, _, err := port.Open(o)
 		if err != nil {
 			return nil, errors.Join(err, l.close())
 		}
-		l.ports[i] = ports[0]
+		l.ports[i], l.queues[i] = ports[0], ports
 	}
 	return l, nil
 }
 
 func (l *link) close() error {
 	var errs []error
-	for _, p := range l.ports {
-		if p != nil {
+	for _, ports := range l.queues {
+		for _, p := range ports {
 			errs = append(errs, p.Close())
 		}
 	}

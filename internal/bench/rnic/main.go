@@ -3,7 +3,7 @@
 // Command rnic measures what the project promises about the software RNIC, over a pair of virtual interfaces in a network namespace
 // of its own, and writes docs/performance-rnic.md. Run it as root by `make bench-rnic`.
 //
-// Both ends run in one thread, in turns, so that the processor time of the process is that of the whole conversation; latencies
+// But for the comparison of threads, both ends run in one thread, in turns, so that the processor time of the process is that of the whole conversation; latencies
 // are of the wall's clock, and the median of many. What is compared runs in turn, round by round.
 package main
 
@@ -28,6 +28,7 @@ var parts = []struct {
 	{"latency", latency},
 	{"loss", loss},
 	{"qps", manyQPs},
+	{"threads", threads},
 }
 
 // insideArg says that this is the copy that runs within the namespace.
@@ -35,7 +36,7 @@ const insideArg = "-inside"
 
 func main() {
 	out := flag.String("out", "", "write the page to this `file`; else to standard output")
-	only := flag.String("only", "", "run only these parts, comma-separated: goodput, latency, loss, qps")
+	only := flag.String("only", "", "run only these parts, comma-separated: goodput, latency, loss, qps, threads")
 	profile := flag.String("cpuprofile", "", "write a processor profile to this `file`")
 	rounds := flag.Int("rounds", 11, "rounds of each comparison")
 	inside := flag.Bool(insideArg[1:], false, "run in this network namespace, which should have nothing else in it")
@@ -87,7 +88,7 @@ var whole = page.Page{
 
 // method stands above the table.
 const method = `Everything happens on a pair of virtual interfaces, one queue each, in a network namespace that the benchmark makes for itself,
-over AF_XDP. One thread serves both ends in turn: two devices with a pair of RC queue pairs, or for comparison two ports with
+over AF_XDP. But where threads are compared, one thread serves both ends in turn: two devices with a pair of RC queue pairs, or for comparison two ports with
 nothing but a loop. Goodput and rates are payload and messages for each second of processor time (user and system, all threads),
 which is that of both ends together; so machines that others use as well give nearly the same figures. Latencies are of the wall's
 clock, single-threaded: the median of many. What is compared runs in turn, round by round; the table has the median of the
@@ -118,4 +119,8 @@ const reading = `
 * With one message under way on each, no acknowledgement answers two: the link carries two frames for a message in place of little more
   than one. That halves the rate of a virtual link, where a frame costs most of the time, whatever the queue pairs cost; so the
   comparison is the link with these very frames.
+* Threads: the two ends are what ` + "`serve` and `bench`" + ` are, on interfaces of two queues, eight queue pairs in all, in one process. Each end has
+  one thread that gathers both queues, or one for each queue; the wall's rate is in the row too. Two ends with two threads each want four
+  processors to gain; with fewer, what the rows say is what a thread for each queue costs: next to nothing where packets come in the
+  queue of their queue pair, and a copy and a second look at its headers where every one comes in the other.
 `
