@@ -70,6 +70,10 @@ func drawRates(s *screen, c *cells.Canvas, read *reader) (says string) {
 		c.Text(1, 0, cells.Faint, "no packet has a time")
 		return ""
 	}
+	if len(series.points) == 1 {
+		c.Fit(1, 0, c.W-2, cells.Faint, "all that has a time came at once: there is no rate to tell")
+		return ""
+	}
 	// A column shows the mean over the time that it stands for: a packet alone would look like the wire's rate.
 	series.widen(max(1, c.W-10))
 	ch := draw.Chart{Unit: bitsText, ASCII: s.ascii, Cursor: read.at}

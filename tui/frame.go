@@ -99,18 +99,28 @@ func (s *screen) drawCrumbs(c *cells.Canvas) {
 	if s.ses != nil {
 		title = s.masked(filepath.Base(s.ses.in.Title))
 	}
-	x := line.Fit(1, 0, max(0, min(right-1, c.W/3)), cells.Bar|cells.Bold, title)
 	crumbs := make([]string, len(s.stack))
-	room := right - x - 1
+	room := right - 1 - min(cells.Width(title), c.W/3) - 1
 	for i, v := range s.stack {
 		crumbs[i] = v.title(s)
 		room -= cells.Width(crumbs[i]) + 3
 	}
-	for i := 0; room < 0 && i < len(crumbs)-1; i++ { // where it is too long, where one comes from goes first
-		room += cells.Width(crumbs[i]) - 1
-		crumbs[i] = "…"
+	first := 0
+	for ; room < 0 && first < len(crumbs)-1; first++ { // where it is too long, where one comes from goes first
+		room += cells.Width(crumbs[first]) + 3
+		if first == 0 {
+			room -= 4 // the ellipsis for all that go
+		}
 	}
-	for i, text := range crumbs {
+	x := 1
+	if room >= -20 || c.W >= 60 { // and on very small ones the file's name
+		x = line.Fit(1, 0, max(0, min(right-1, c.W/3)), cells.Bar|cells.Bold, title)
+	}
+	if first > 0 {
+		x = line.Text(x, 0, cells.Bar, " ▸ …")
+	}
+	for i := first; i < len(crumbs); i++ {
+		text := crumbs[i]
 		if x >= right-4 {
 			break
 		}
@@ -260,6 +270,9 @@ func (s *screen) drawStatus(c *cells.Canvas, y int) {
 		return
 	}
 	text := strings.Join(s.statusParts(), " · ")
+	if note := s.smallNote(); note != "" && cells.Width(text)+cells.Width(note)+4 <= c.W {
+		line.Right(c.W-1, 0, cells.Bar, note)
+	}
 	// What the row under the cursor had no room for: where the cursor is on it, it comes first.
 	cut, chosen := s.cutHere()
 	cut = s.masked(cut)
@@ -298,7 +311,7 @@ func (s *screen) statusParts() []string {
 	}
 	switch {
 	case st.failed != "":
-		parts = append(parts, "reading ended: "+s.masked(strings.TrimPrefix(st.failed, "captures: ")))
+		parts = append(parts[:1], "reading ended: "+s.masked(strings.TrimPrefix(strings.TrimPrefix(st.failed, "captures: "), s.ses.in.Title+": ")))
 	case s.ses.Live() && !st.done:
 		parts = append(parts, "live")
 		if st.first > 1 {
@@ -321,6 +334,17 @@ func (s *screen) statusParts() []string {
 		}
 	}
 	return parts
+}
+
+// small says that the terminal is too small for several panels.
+func (s *screen) small() bool { return s.w < 80 || s.h < 24 }
+
+// smallNote says so.
+func (s *screen) smallNote() string {
+	if v, ok := s.top().(*packetsView); ok && s.small() {
+		return fmt.Sprintf("small: panel %d of %d", v.focus+1, len(v.rects))
+	}
+	return ""
 }
 
 // left is how long reading a file takes still, if it goes on as it went; 0 while that cannot be told.

@@ -2,13 +2,16 @@ package tui
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/rocescope/rocescope/captures"
 	"github.com/rocescope/rocescope/captures/samples"
+	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/tui/cells"
 )
 
@@ -230,6 +233,34 @@ func TestACutOffCellIsInFullBelow(t *testing.T) {
 	u := openUser(t, sampleFile(t, samples.Default), 80, 24)
 	u.press("6", "alt-5", "right").sees("what was found: 6 gaps were answered by a sequence NAK (first: 1")
 	u.press("left").seesNot("what was found: 6")
+}
+
+func TestACaptureWithoutRDMASaysWhy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "arp.pcapng")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := captures.NewWriter(f, captures.WriterOptions{Interfaces: []captures.Interface{{Link: dissect.LinkEthernet}}})
+	arp := append([]byte{255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 1, 8, 6}, make([]byte, 28)...)
+	if err := w.Write(&captures.Frame{Time: 1, HasTime: true, Data: arp, WireLen: len(arp)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Flush(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	u := openUser(t, path, 80, 24)
+	u.sees("no packet has one", "there is n", "none of the packets is RoCE", "rocescope doctor IFACE")
+	u.press("2").sees("none of the packets is RoCE").press("3").sees("none of the packets is RoCE").seesNot("There are no packets")
+	u.press("5").sees("There is no connection to draw yet.").press("6").sees("Nothing was found")
+}
+
+func TestASmallTerminalHasOnePanel(t *testing.T) {
+	u := openUser(t, sampleFile(t, samples.Default), 70, 20)
+	u.press("4").sees("small: panel 1 of 3", "What it says").seesNot("─ Tree").press("tab").sees("─ Tree").seesNot("What it says")
+	u.press("tab").sees("─ Bytes").seesNot("─ Tree")
+	u = openUser(t, sampleFile(t, samples.Default), 30, 8)
+	u.press("2", "enter", "4").sees("▸ … ▸ Packets")
 }
 
 func TestLessGoesOverASlowLine(t *testing.T) {

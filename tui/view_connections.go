@@ -217,10 +217,32 @@ func (v *connectionsView) draw(s *screen, c *cells.Canvas) {
 	v.table.draw(s, c.Sub(0, 0, c.W, v.listH), true)
 	if v.table.n == 0 {
 		if s.filter.text == "" && s.packets() > 0 {
-			c.Text(2, 2, cells.Note, "No queue pairs so far: none of the packets is RoCE, or tracking has not seen two of one kind yet.")
+			noQueuePairs(s, c.Sub(1, 2, c.W-1, c.H-2))
 			return
 		}
 		drawEmpty(s, c.Sub(0, 1, c.W, c.H-1))
+	}
+}
+
+// noQueuePairs says why there may be none, although there are packets.
+func noQueuePairs(s *screen, c *cells.Canvas) {
+	p := s.snapshot().Protocols
+	lines := []string{"No queue pairs so far: none of the packets is RoCE."}
+	switch {
+	case s.snap == nil:
+		lines = []string{"No queue pairs so far."}
+	case p.RoCEv2+p.RoCEv1+p.InfiniBand+p.IWARP > 0:
+		lines = []string{"No queue pairs so far: there are packets of RDMA, but none that a queue pair would be known by."}
+	case s.status.done || s.ses.Live():
+		lines = append(lines, "Where a card does the work of RDMA itself, its host does not see these packets: capture on a mirror port of the switch, or on the other end. \"rocescope doctor IFACE\" says what can be seen on an interface.")
+	}
+	y, style := 0, cells.Note
+	for _, text := range lines {
+		for _, l := range wrapText(text, max(20, c.W-3)) {
+			c.Text(1, y, style, l)
+			y++
+		}
+		style = cells.Faint
 	}
 }
 

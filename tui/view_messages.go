@@ -184,6 +184,9 @@ type messagesView struct{ list messageList }
 func newMessages(conn uint32) *messagesView { return &messagesView{newMessageList(conn)} }
 
 func (v *messagesView) title(s *screen) string {
+	if v.list.conn == 0 {
+		return "Messages"
+	}
 	return fmt.Sprintf("Messages of %s", s.connTitle(v.list.conn))
 }
 
@@ -196,6 +199,10 @@ func (v *messagesView) refresh(s *screen) {
 
 func (v *messagesView) draw(s *screen, c *cells.Canvas) {
 	if v.list.conn == 0 {
+		if s.packets() > 0 {
+			noQueuePairs(s, c.Sub(1, 1, c.W-1, c.H-1))
+			return
+		}
 		drawEmpty(s, c)
 		return
 	}

@@ -102,7 +102,7 @@ func (v *overviewView) draw(s *screen, c *cells.Canvas) {
 		if v.busiest.n > 0 {
 			v.busiest.draw(s, in, v.focus == 1)
 		} else {
-			in.Text(1, 0, cells.Note, "no queue pairs so far")
+			noQueuePairs(s, in.Sub(0, 0, in.W, in.H))
 		}
 	}
 }
@@ -121,7 +121,7 @@ func (v *overviewView) facts(s *screen, c *cells.Canvas) {
 		y++
 	}
 	packets := report.Count(s.packets())
-	if n := len(series.points); n > 0 {
+	if n := len(series.points); n > 1 {
 		span := time.Duration(series.points[n-1].at-series.points[0].at) + series.every
 		packets += " in ~" + dur(int64(span))
 		if s.ses.Live() && n == maxRatePoints {
@@ -147,6 +147,12 @@ func (v *overviewView) facts(s *screen, c *cells.Canvas) {
 		line(label, l, cells.Plain)
 	}
 	icrc, st := fmt.Sprintf("%s right", short(snap.ICRC[dissect.ICRCValid])), cells.OK
+	if snap.ICRC[dissect.ICRCValid] == 0 {
+		icrc, st = "none right", cells.Faint
+	}
+	if snap.ICRC[dissect.ICRCValid]+snap.ICRC[dissect.ICRCInvalid]+snap.ICRC[dissect.ICRCUnchecked] == 0 {
+		icrc = "no packet has one"
+	}
 	if n := snap.ICRC[dissect.ICRCInvalid]; n > 0 {
 		icrc, st = fmt.Sprintf("%s wrong, %s", short(n), icrc), cells.Bad
 	}
@@ -156,7 +162,7 @@ func (v *overviewView) facts(s *screen, c *cells.Canvas) {
 	line("ICRC", icrc, st)
 	switch {
 	case !s.status.lossKnown:
-		line("capture", "does not say what it lost", cells.Faint)
+		line("capture", "losses not recorded", cells.Faint)
 	case s.status.lost > 0:
 		line("capture", "lost "+report.Plural(s.status.lost, "packet")+" itself", cells.Bad)
 	default:

@@ -270,7 +270,7 @@ func panelTitle(c *cells.Canvas, r rect, title string, focused bool) {
 
 // layout shares the place: on wide screens tree and bytes side by side, on small ones one below the other.
 func (v *packetsView) layout(s *screen, w, h int) (list, detail, bytes rect) {
-	if s.zoom || h < 10 {
+	if s.zoom || h < 10 || s.small() {
 		all := rect{0, 0, w, h}
 		inner := rect{0, 1, w, h - 1}
 		switch v.focus {
