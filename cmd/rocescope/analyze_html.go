@@ -26,15 +26,21 @@ type pageFile struct {
 
 // createPage opens the file of a report. It overwrites a report, and nothing else.
 func createPage(path string) (*pageFile, error) {
+	return createOwn("--html", path, "report of rocescope", []byte(html.Generator))
+}
+
+// createOwn opens a file for an output that an option names. It overwrites what has the mark of such an output near its beginning, and
+// nothing else.
+func createOwn(option, path, kind string, mark []byte) (*pageFile, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("--html: %w", err)
+		return nil, fmt.Errorf("%s: %w", option, err)
 	}
 	begin := make([]byte, 512)
 	n, _ := io.ReadFull(file, begin)
-	if n > 0 && !bytes.Contains(begin[:n], []byte(html.Generator)) {
+	if n > 0 && !bytes.Contains(begin[:n], mark) {
 		file.Close()
-		return nil, errUsage("--html %s: that file is there already, and no report of rocescope; it is left alone: choose another name, or remove it", path)
+		return nil, errUsage("%s %s: that file is there already, and no %s; it is left alone: choose another name, or remove it", option, path, kind)
 	}
 	return &pageFile{path, file}, nil
 }
@@ -54,7 +60,7 @@ func (p *pageFile) write(page func(io.Writer) error) error {
 	return nil
 }
 
-// abandon closes the file; one that holds nothing goes.
+// abandon closes the file where that was not done; one that holds nothing goes.
 func (p *pageFile) abandon() {
 	info, err := p.file.Stat()
 	p.file.Close()

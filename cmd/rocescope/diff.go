@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -195,15 +193,11 @@ const diffMark = `name="generator" content="rocescope diff"`
 
 // writeDiffPage writes the page. It overwrites such a page, and nothing else.
 func writeDiffPage(d *diff.Document, path, a, b string) error {
-	if old, err := os.ReadFile(path); err == nil && len(old) > 0 && !bytes.Contains(old[:min(len(old), 512)], []byte(diffMark)) {
-		return errUsage("--html %s: that file is there already, and no comparison of rocescope; it is left alone: choose another name, or remove it", path)
-	}
-	var page bytes.Buffer
-	if err := d.WriteHTML(&page, "Comparison of "+filepath.Base(a)+" and "+filepath.Base(b)); err != nil {
+	page, err := createOwn("--html", path, "comparison of rocescope", []byte(diffMark))
+	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path, page.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("--html: %w", err)
-	}
-	return nil
+	return page.write(func(w io.Writer) error {
+		return d.WriteHTML(w, "Comparison of "+filepath.Base(a)+" and "+filepath.Base(b))
+	})
 }

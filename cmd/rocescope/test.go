@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -246,6 +245,14 @@ func (a *app) test(ctx context.Context, o *testOptions) error {
 		if page, err = createPage(o.html); err != nil {
 			return err
 		}
+		defer page.abandon()
+	}
+	var junit *pageFile
+	if o.junit != "" {
+		if junit, err = createOwn("--junit", o.junit, "JUnit XML", []byte("<testsuite")); err != nil {
+			return err
+		}
+		defer junit.abandon()
 	}
 	target, closeTarget, err := a.testTarget(ctx, o)
 	if err != nil {
@@ -277,8 +284,8 @@ func (a *app) test(ctx context.Context, o *testOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.junit != "" {
-		if err := writeTo(o.junit, res.WriteJUnit); err != nil {
+	if junit != nil {
+		if err := junit.write(res.WriteJUnit); err != nil {
 			return err
 		}
 	}
@@ -286,13 +293,4 @@ func (a *app) test(ctx context.Context, o *testOptions) error {
 		return errJudged("%s", res.Summary())
 	}
 	return nil
-}
-
-// writeTo writes a file.
-func writeTo(name string, write func(io.Writer) error) error {
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(f), f.Close())
 }

@@ -2,8 +2,10 @@ package suite
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -240,9 +242,27 @@ func fileName(x *CaseResult) string {
 	return name + ".pcapng"
 }
 
+// createCapture makes a file, in place of a capture of the same name, and of nothing else.
+func createCapture(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	begin := make([]byte, 4)
+	if n, _ := io.ReadFull(f, begin); n > 0 && binary.BigEndian.Uint32(begin) != 0x0A0D0D0A { // of pcapng
+		f.Close()
+		return nil, fmt.Errorf("%s is there already, and no capture; it is left alone", name)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, f.Truncate(0)
+}
+
 // save writes the case's packets to a file. The first packet of each problem has it as a comment.
 func (r *runner) save(name string, x *CaseResult) error {
-	f, err := os.Create(name)
+	f, err := createCapture(name)
 	if err != nil {
 		return err
 	}

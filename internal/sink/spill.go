@@ -56,11 +56,11 @@ func (s *Spill) recover() error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
+	if k := min(n, len(spillMagic)); string(head[:k]) != spillMagic[:k] {
+		return errors.New("it is no spill file; name another one")
+	}
 	if n < len(head) {
 		return s.empty()
-	}
-	if string(head[:len(spillMagic)]) != spillMagic {
-		return errors.New("it is no spill file; name another one")
 	}
 	s.head = max(int64(binary.LittleEndian.Uint64(head[len(spillMagic):])), spillHeader)
 	for s.tail = s.head; ; {

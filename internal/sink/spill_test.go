@@ -56,3 +56,20 @@ func TestSpillCutAnywhere(t *testing.T) {
 		r.Close()
 	}
 }
+
+// TestSpillOfAnotherKind: a file that is none stays as it is, however short.
+func TestSpillOfAnotherKind(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notes")
+	for _, content := range []string{"x", "a few words", "more words than the head of a spill file has"} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := OpenSpill(path, 1<<20); err == nil {
+			s.Close()
+			t.Errorf("%q is taken for a spill file", content)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != content {
+			t.Errorf("%q became %q, %v", content, got, err)
+		}
+	}
+}
