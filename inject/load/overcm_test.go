@@ -54,21 +54,36 @@ func TestPerftestOverCM(t *testing.T) {
 	}
 }
 
-// TestLatencyOverCM answers perftest's latency programs, which talk over a queue pair of CM's (-z).
+// TestLatencyOverCM answers perftest's latency programs, which talk over a queue pair of CM's, with queue pairs that they tell (-z) or that
+// CM connects as well (-R).
 func TestLatencyOverCM(t *testing.T) {
 	for _, c := range []struct {
 		program string
 		op      rnic.Op
 		rally   Rally
-	}{{"ib_send_lat", rnic.OpSend, SendRally}, {"ib_write_lat", rnic.OpWrite, WriteRally}} {
+		byCM    bool
+	}{
+		{"ib_send_lat", rnic.OpSend, SendRally, false},
+		{"ib_write_lat", rnic.OpWrite, WriteRally, false},
+		{"ib_send_lat", rnic.OpSend, SendRally, true},
+		{"ib_write_lat", rnic.OpWrite, WriteRally, true},
+	} {
 		l := newLab(t, 0, Serving{Rally: c.rally, RallySize: 100, RallyCount: 100}, nil)
-		res, err := l.run(Plan{Op: c.op, Transport: dissect.RC, Size: 100, Count: 100, Rally: c.rally}, peer.Request{
-			Way: peer.ByPerftest, Peer: netip.AddrPortFrom(l.addrs[1][0], connect.PerftestPort),
-			Perftest: connect.PerftestOptions{Program: c.program, OverCM: true}, Local: connect.Parameters{MTU: 1024},
-		})
-		if err != nil || res.Messages != 100 {
-			t.Errorf("%s: %+v, %v", c.program, res, err)
+		for range 2 {
+			res, err := l.run(Plan{Op: c.op, Transport: dissect.RC, Size: 100, Count: 100, Rally: c.rally}, peer.Request{
+				Way: peer.ByPerftest, Peer: netip.AddrPortFrom(l.addrs[1][0], connect.PerftestPort),
+				Perftest: connect.PerftestOptions{Program: c.program, OverCM: true, QPsByCM: c.byCM}, Local: connect.Parameters{MTU: 1024},
+			})
+			if err != nil || res.Messages != 100 {
+				t.Errorf("%s, queue pair by CM %t: %+v, %v", c.program, c.byCM, res, err)
+			}
 		}
+		must(t, l.give.Do(func() error {
+			if l.r.memory != 0 || l.r.qps != 0 {
+				t.Errorf("%s: %d bytes and %d queue pairs are left", c.program, l.r.memory, l.r.qps)
+			}
+			return nil
+		}))
 		l.judged()
 	}
 }

@@ -16,7 +16,10 @@ type share struct {
 	at  *station
 	cqs atomic.Pointer[[]*rnic.CQ]
 
+	rally atomic.Uint32 // a Rally
+
 	mu     sync.Mutex // of what follows: the thread has it while it deals with completions
+	ready  *atomic.Int32
 	qps    []*server
 	report connect.Report
 	failed error
@@ -32,7 +35,8 @@ func (v *conversation) share() *share {
 			return x
 		}
 	}
-	x := &share{v: v}
+	x := &share{v: v, ready: &v.ready}
+	x.rally.Store(uint32(v.rally))
 	for _, s := range v.r.stations {
 		if s.thread == thread {
 			x.at = s
@@ -101,9 +105,9 @@ func (x *share) work(polled []rnic.Completion) (busy bool) {
 			busy = true
 		}
 	}
-	if x.v.rally == WriteRally && x.v.ready.Load() >= perftestReady {
+	if x.plays(WriteRally) {
 		x.mu.Lock()
-		busy = !x.over && x.rallyWrites() || busy
+		busy = !x.over && x.ready.Load() >= perftestReady && x.rallyWrites() || busy
 		x.mu.Unlock()
 	}
 	return busy
@@ -139,12 +143,35 @@ func (x *share) completed(c *rnic.Completion) {
 	}
 	s.got++
 	var err error
-	if v.rally == SendRally && c.Op == rnic.CompRecv {
+	if x.plays(SendRally) && c.Op == rnic.CompRecv {
 		err = s.answer(n, at, length, c)
 	}
 	if err = errors.Join(err, v.receive(s, n)); err != nil {
 		x.broken(s, err)
 	}
+}
+
+func (x *share) plays(r Rally) bool { return Rally(x.rally.Load()) == r }
+
+// Adopted implements peer.Adopter: the conversation that is had elsewhere says how messages are answered, and when they may begin.
+func (v *conversation) Adopted(by peer.Party, memory connect.Memory) error {
+	words, ok := by.(*conversation)
+	if !ok || words.rally == OneWay {
+		return nil
+	}
+	s := v.qps[0] // of CM's, each has one
+	if words.rally == WriteRally {
+		var err error
+		if s.out, err = v.region(v.r.o.RallySize, 0); err != nil {
+			return err
+		}
+	}
+	x := s.share
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s.c.Remote.Memory, x.ready = memory, &words.ready
+	x.rally.Store(uint32(words.rally))
+	return nil
 }
 
 // hear hands on what perftest says over a connection by CM, if its first message shows that it is that.

@@ -38,6 +38,12 @@ type Party interface {
 	Closed(err error)
 }
 
+// Adopter is a Party by CM that has to know when its queue pair turns out to be one of a conversation of perftest's (-R), and which memory
+// the client tells there. It is called on the host's thread.
+type Adopter interface {
+	Adopted(by Party, memory connect.Memory) error
+}
+
 // Listening says how a host lets others in.
 type Listening struct {
 	Port      uint16            // of TCP and of rdma_cm; 0 = perftest's
@@ -204,6 +210,9 @@ func (v *conversation) adopt(remote *connect.Parameters) (local connect.Paramete
 			if x.party != nil && !x.ended && x.c.Remote.QPN == remote.QPN && x.c.Remote.Address == remote.Address {
 				v.adopted = append(v.adopted, x)
 				local = x.c.Local
+				if a, ok := x.party.(Adopter); ok {
+					return a.Adopted(v.party, remote.Memory)
+				}
 				return nil
 			}
 		}
