@@ -44,6 +44,8 @@ type fate struct {
 type side struct {
 	dev    *Device
 	wire   *port.Memory
+	queue2 *Device      // of a second queue, which has no queue pair; nil = none
+	wire2  *port.Memory // where all comes in then
 	pd     *PD
 	cq     *CQ
 	events []Event
@@ -80,6 +82,7 @@ var start = time.Date(2024, 1, 2, 3, 4, 5, 0, time.UTC).UnixNano()
 
 type labOptions struct {
 	ipv6   bool
+	queues bool    // two at each side: packets come in where no queue pair is
 	device Options // what both devices have besides MAC, address and clock
 }
 
@@ -95,9 +98,18 @@ func newLab(t testing.TB, o labOptions) *lab {
 		opt := o.device
 		opt.MAC, opt.Addrs, opt.Clock = s.mac, []netip.Addr{s.addr}, func() int64 { return l.now }
 		opt.FirstQPN = uint32(0x11 + 0x100*i)
-		var err error
-		if s.dev, err = Open(near, opt); err != nil {
+		ports := []port.Port{near}
+		if o.queues {
+			var second *port.Memory
+			second, s.wire2 = port.Pair(port.MemoryOptions{Slots: 256, MaxFrame: 4096 + maxOverhead, Clock: func() int64 { return l.now }})
+			ports = append(ports, second)
+		}
+		devs, err := OpenQueues(ports, opt)
+		if err != nil {
 			t.Fatal(err)
+		}
+		if s.dev = devs[0]; o.queues {
+			s.queue2 = devs[1]
 		}
 		s.dev.OnEvent(func(e Event) { s.events = append(s.events, e) })
 		s.pd = s.dev.AllocPD()
@@ -216,6 +228,11 @@ func (l *lab) turn() bool {
 	l.t.Helper()
 	something := false
 	for i, s := range l.sides {
+		if s.queue2 != nil {
+			if _, err := s.queue2.Step(); err != nil {
+				l.t.Fatal(err)
+			}
+		}
 		busy, err := s.dev.Step()
 		if err != nil {
 			l.t.Fatal(err)
@@ -244,6 +261,9 @@ func (l *lab) turn() bool {
 	for len(l.flight) > 0 && l.flight[0].at <= l.now {
 		f := heap.Pop(&l.flight).(onWay)
 		w := l.sides[f.to].wire
+		if second := l.sides[f.to].wire2; second != nil {
+			w = second
+		}
 		var slot [1]uint32
 		if w.Take(slot[:]) == 0 {
 			heap.Push(&l.flight, f)

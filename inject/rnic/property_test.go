@@ -188,7 +188,7 @@ var rcOps = []Op{OpSend, OpSendImm, OpSendInv, OpWrite, OpWriteImm, OpRead, OpCo
 func TestRCWorkIsDoneOnceWhateverTheWireDoes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		mtu := rapid.SampledFrom([]int{256, 1024, 4096}).Draw(rt, "mtu")
-		l := newLab(t, labOptions{ipv6: rapid.Bool().Draw(rt, "ipv6")})
+		l := newLab(t, labOptions{ipv6: rapid.Bool().Draw(rt, "ipv6"), queues: rapid.Bool().Draw(rt, "queues")})
 		s := drawStorm(rt)
 		l.fault = s.fate
 		start := func(name string) dissect.PSN {
@@ -332,7 +332,7 @@ func verdict(t *rapid.T, l *lab, s *storm) {
 func TestUCMessagesArriveWholeOrNotAtAll(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		mtu := rapid.SampledFrom([]int{256, 1024}).Draw(rt, "mtu")
-		l := newLab(t, labOptions{ipv6: rapid.Bool().Draw(rt, "ipv6")})
+		l := newLab(t, labOptions{ipv6: rapid.Bool().Draw(rt, "ipv6"), queues: rapid.Bool().Draw(rt, "queues")})
 		s := drawStorm(rt)
 		s.veryLate = 0
 		l.fault = s.fate
@@ -440,7 +440,7 @@ func (j *job) remotely(t *rapid.T, i int) {
 
 func TestUDDatagramsArriveOnTheirOwn(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		l := newLab(t, labOptions{ipv6: rapid.Bool().Draw(rt, "ipv6"), device: Options{MTU: 1024}})
+		l := newLab(t, labOptions{ipv6: rapid.Bool().Draw(rt, "ipv6"), queues: rapid.Bool().Draw(rt, "queues"), device: Options{MTU: 1024}})
 		s := drawStorm(rt)
 		s.veryLate = 0
 		l.fault = s.fate
