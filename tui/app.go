@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -137,7 +138,7 @@ func (a *app) Update(m tea.Msg) (tea.Model, tea.Cmd) {
 		a.text = s.text()
 	}
 	cmds := []tea.Cmd{again}
-	for _, e := range s.takeEffects() {
+	for _, e := range a.soon(s.takeEffects()) {
 		cmds = append(cmds, func() tea.Msg { return endedMsg{e.key, e.run()} })
 	}
 	if len(s.out) > 0 {
@@ -164,6 +165,47 @@ func (a *app) Update(m tea.Msg) (tea.Model, tea.Cmd) {
 		}
 	}
 	return a, tea.Batch(cmds...)
+}
+
+// grace is how long the event loop waits for packets that are to be shown: mostly they are in memory, and a goroutine that nobody
+// waits for gets its turn when those that track have had theirs, a frame later.
+const grace = 4 * time.Millisecond
+
+// soon takes over what effects read that are done within the grace, and returns those that are to run beside the event loop.
+func (a *app) soon(effects []effect) (late []effect) {
+	s := a.screen
+	for _, e := range effects {
+		if !strings.HasPrefix(e.key, "rows ") {
+			late = append(late, e)
+			continue
+		}
+		done := make(chan func(*screen), 1)
+		var broken error
+		go func() {
+			var f func(*screen)
+			broken = crash.Sound(func() error { f = e.run(); return nil })
+			done <- f
+		}()
+		await := func() func(*screen) {
+			f := <-done
+			if broken != nil {
+				panic(broken) // where all panics of effects end
+			}
+			return f
+		}
+		over := time.NewTimer(grace)
+		select {
+		case f := <-done:
+			done <- f
+			s.ended(e.key, await())
+			a.text = s.text()
+			late = append(late, s.takeEffects()...)
+		case <-over.C:
+			late = append(late, effect{e.key, await})
+		}
+		over.Stop()
+	}
+	return late
 }
 
 // View implements tea.Model.
