@@ -259,7 +259,7 @@ func (c servedCounters) minus(b servedCounters) servedCounters {
 	c.Port.SentBytes -= b.Port.SentBytes
 	c.Port.SendLost -= b.Port.SendLost
 	c.Port.RecvLost -= b.Port.RecvLost
-	c.Device = load.Difference(b.Device, c.Device)
+	c.Device = c.Device.Minus(b.Device)
 	return c
 }
 

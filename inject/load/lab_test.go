@@ -130,6 +130,20 @@ func (l *lab) last() (h Happening) {
 	return h
 }
 
+// emptied waits until the serving host has given back all that its clients had: it hears of their ends a moment later.
+func (l *lab) emptied() {
+	l.t.Helper()
+	for left := 1; left > 0; time.Sleep(time.Millisecond) {
+		must(l.t, l.give.Do(func() error {
+			left = len(l.r.all) + l.r.qps + int(l.r.memory)
+			for _, thread := range l.give.Threads() {
+				left += thread.Device().QPs()
+			}
+			return nil
+		}))
+	}
+}
+
 // run dials and carries out a plan.
 func (l *lab) run(plan Plan, r peer.Request) (*Result, error) {
 	l.t.Helper()

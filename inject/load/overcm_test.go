@@ -78,12 +78,7 @@ func TestLatencyOverCM(t *testing.T) {
 				t.Errorf("%s, queue pair by CM %t: %+v, %v", c.program, c.byCM, res, err)
 			}
 		}
-		must(t, l.give.Do(func() error {
-			if l.r.memory != 0 || l.r.qps != 0 {
-				t.Errorf("%s: %d bytes and %d queue pairs are left", c.program, l.r.memory, l.r.qps)
-			}
-			return nil
-		}))
+		l.emptied()
 		l.judged()
 	}
 }

@@ -197,7 +197,7 @@ func (r *Requester) Run(ctx context.Context) error {
 		}
 		err = r.ready(r.qps[0].done)
 	}
-	res.Counters = Difference(before, r.h.Counters())
+	res.Counters = r.h.Counters().Minus(before)
 	for _, s := range r.strands {
 		res.Histogram.Merge(s.Result.Histogram)
 	}

@@ -2,7 +2,6 @@ package load
 
 import (
 	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -132,27 +131,6 @@ func (w *window) look(now int64, messages uint64, r *Result) {
 	}
 	r.Peak = max(r.Peak, float64(messages-w.messages)/time.Duration(now-w.at).Seconds())
 	w.at, w.messages = now, messages
-}
-
-// Difference is what counters counted between two moments.
-func Difference(before, after rnic.Counters) rnic.Counters {
-	subtract(reflect.ValueOf(&after).Elem(), reflect.ValueOf(before))
-	return after
-}
-
-func subtract(from, what reflect.Value) {
-	switch from.Kind() {
-	case reflect.Uint64:
-		from.SetUint(from.Uint() - what.Uint())
-	case reflect.Struct:
-		for i := range from.NumField() {
-			subtract(from.Field(i), what.Field(i))
-		}
-	case reflect.Array:
-		for i := range from.Len() {
-			subtract(from.Index(i), what.Index(i))
-		}
-	}
 }
 
 // Perftest is the result as perftest's programs swap it.

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -187,15 +186,5 @@ func TestThreadsByCM(t *testing.T) {
 	res, err := l.run(plan, peer.Request{Local: connect.Parameters{MTU: 1024}})
 	l.good(Plan{QPs: plan.QPs, Count: plan.Count, Transport: plan.Transport}, res, err)
 	must(t, l.ask.Close())
-	must(t, l.give.Do(func() error {
-		for _, thread := range l.give.Threads() {
-			if n := thread.Device().QPs(); n != 0 {
-				return fmt.Errorf("%d queue pairs are left on a thread", n)
-			}
-		}
-		if l.r.memory != 0 || l.r.qps != 0 || len(l.r.all) != 0 {
-			return fmt.Errorf("%d bytes, %d queue pairs, %d conversations are left", l.r.memory, l.r.qps, len(l.r.all))
-		}
-		return nil
-	}))
+	l.emptied()
 }

@@ -63,14 +63,8 @@ var (
 
 // dialCM connects each queue pair by CM, one after the other.
 func (s *Session) dialCM(ctx context.Context, r Request, base connect.Parameters) error {
-	mac, err := s.h.MAC(ctx, r.Peer.Addr())
+	mac, err := s.makeForCM(ctx, r, base)
 	if err != nil {
-		return err
-	}
-	if base.Transport == dissect.UD {
-		base.QKey = connect.UDPQKey
-	}
-	if err := s.makeAll(r.QPs, base); err != nil {
 		return err
 	}
 	for _, c := range s.Conns {
@@ -79,6 +73,17 @@ func (s *Session) dialCM(ctx context.Context, r Request, base connect.Parameters
 		}
 	}
 	return nil
+}
+
+// makeForCM makes the queue pairs, and finds out where the peer is.
+func (s *Session) makeForCM(ctx context.Context, r Request, base connect.Parameters) (mac [6]byte, err error) {
+	if mac, err = s.h.MAC(ctx, r.Peer.Addr()); err != nil {
+		return mac, err
+	}
+	if base.Transport == dissect.UD {
+		base.QKey = connect.UDPQKey
+	}
+	return mac, s.makeAll(r.QPs, base)
 }
 
 func (h *Host) dialOne(ctx context.Context, r Request, m Maker, c *Conn, mac [6]byte) (*cmConn, error) {

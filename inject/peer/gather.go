@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rocescope/rocescope/inject/port"
+	"github.com/rocescope/rocescope/inject/rnic"
 )
 
 // gathered is some of an interface's queues as one port: what arrives in any of them is received, and all is sent through the first.
@@ -16,7 +17,7 @@ type gathered struct {
 
 // gather makes of an interface's queues as many ports as there may be threads; 0 = 1.
 func gather(queues []port.Port, threads int) []port.Port {
-	n := min(max(threads, 1), len(queues))
+	n := min(max(threads, 1), len(queues), rnic.MaxQueues)
 	ports := make([]port.Port, n)
 	for i := range ports {
 		var all []port.Port
@@ -37,17 +38,6 @@ func (h *Host) closePorts() error {
 		errs = append(errs, t.port.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// add adds what another queue counted. What the interface counted is the same in all.
-func add(sum *port.Stats, s port.Stats) {
-	sum.Sent += s.Sent
-	sum.SentBytes += s.SentBytes
-	sum.SendLost += s.SendLost
-	sum.Received += s.Received
-	sum.RecvBytes += s.RecvBytes
-	sum.RecvLost += s.RecvLost
-	sum.Outstanding += s.Outstanding
 }
 
 // turn is how long one queue is waited for where another may have something.
@@ -72,7 +62,7 @@ func (g *gathered) Wait(timeout time.Duration) error { return g.all[g.next].Wait
 func (g *gathered) Stats() port.Stats {
 	s := g.Port.Stats()
 	for _, p := range g.all[1:] {
-		add(&s, p.Stats())
+		s.Add(p.Stats())
 	}
 	return s
 }

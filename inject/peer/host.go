@@ -176,7 +176,7 @@ func (h *Host) Port() (port.Info, port.Stats) {
 	first := h.threads[0].port
 	sum := first.Stats()
 	for _, t := range h.threads[1:] {
-		add(&sum, t.port.Stats())
+		sum.Add(t.port.Stats())
 	}
 	return first.Info(), sum
 }

@@ -237,14 +237,8 @@ const (
 
 // dialRendezvous connects the queue pairs by CM in the middle of perftest's conversation (-R). Their memory is told as without it.
 func (s *Session) dialRendezvous(ctx context.Context, r Request, base connect.Parameters) error {
-	mac, err := s.h.MAC(ctx, r.Peer.Addr())
+	mac, err := s.makeForCM(ctx, r, base)
 	if err != nil {
-		return err
-	}
-	if base.Transport == dissect.UD {
-		base.QKey = connect.UDPQKey
-	}
-	if err := s.makeAll(r.QPs, base); err != nil {
 		return err
 	}
 	if err := s.perf.Rendezvous(); err != nil {

@@ -103,3 +103,15 @@ type Stats struct {
 	Outstanding int    // handed over and not yet known to have left
 	LinkDropped uint64 // frames that the interface itself said, a moment ago, that it dropped on sending, whoever sent them
 }
+
+// Add adds what another queue of the same interface counted.
+func (s *Stats) Add(o Stats) {
+	s.Sent += o.Sent
+	s.SentBytes += o.SentBytes
+	s.SendLost += o.SendLost
+	s.Received += o.Received
+	s.RecvBytes += o.RecvBytes
+	s.RecvLost += o.RecvLost
+	s.Outstanding += o.Outstanding
+	s.LinkDropped = max(s.LinkDropped, o.LinkDropped) // of the interface, not of the queue
+}

@@ -88,19 +88,30 @@ type Counters struct {
 }
 
 // Add adds what another device counted.
-func (c *Counters) Add(o Counters) { addTo(reflect.ValueOf(c).Elem(), reflect.ValueOf(o)) }
+func (c *Counters) Add(o Counters) { combine(c, o, func(a, b uint64) uint64 { return a + b }) }
 
-func addTo(sum, more reflect.Value) {
-	switch sum.Kind() {
+// Minus is what was counted since they were before.
+func (c Counters) Minus(before Counters) Counters {
+	combine(&c, before, func(a, b uint64) uint64 { return a - b })
+	return c
+}
+
+func combine(c *Counters, o Counters, f func(a, b uint64) uint64) {
+	each(reflect.ValueOf(c).Elem(), reflect.ValueOf(o), f)
+}
+
+// each sets each number to what f makes of it and the other's.
+func each(v, o reflect.Value, f func(a, b uint64) uint64) {
+	switch v.Kind() {
 	case reflect.Uint64:
-		sum.SetUint(sum.Uint() + more.Uint())
+		v.SetUint(f(v.Uint(), o.Uint()))
 	case reflect.Struct:
-		for i := range sum.NumField() {
-			addTo(sum.Field(i), more.Field(i))
+		for i := range v.NumField() {
+			each(v.Field(i), o.Field(i), f)
 		}
 	case reflect.Array:
-		for i := range sum.Len() {
-			addTo(sum.Index(i), more.Index(i))
+		for i := range v.Len() {
+			each(v.Index(i), o.Index(i), f)
 		}
 	}
 }

@@ -139,7 +139,7 @@ func (s *Stream) result() *Result {
 	for _, p := range s.ports {
 		of := PortResult{p.Info(), p.Stats()}
 		r.PerPort = append(r.PerPort, of)
-		add(&r.Port, &of.Stats)
+		r.Port.Add(of.Stats)
 	}
 	if s.answers != nil {
 		r.Answers, r.Latency = s.answers.n, latencyOf(s.answers.latency)
@@ -194,17 +194,6 @@ func (s *Stream) qpResult(i int, q *qp) QPResult {
 	return r
 }
 
-func add(sum, s *port.Stats) {
-	sum.Sent += s.Sent
-	sum.SentBytes += s.SentBytes
-	sum.SendLost += s.SendLost
-	sum.Received += s.Received
-	sum.RecvBytes += s.RecvBytes
-	sum.RecvLost += s.RecvLost
-	sum.Outstanding += s.Outstanding
-	sum.LinkDropped = max(sum.LinkDropped, s.LinkDropped) // of the interface, not of the queue
-}
-
 // Progress is how a stream is going. It may be asked from anywhere while it runs.
 type Progress struct {
 	Elapsed                                   time.Duration
@@ -230,7 +219,7 @@ func (s *Stream) Progress() Progress {
 	}
 	for _, of := range s.ports {
 		st := of.Stats()
-		add(&p.Port, &st)
+		p.Port.Add(st)
 	}
 	if s.answers != nil {
 		n := &s.answers.seen
