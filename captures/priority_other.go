@@ -3,4 +3,4 @@
 package captures
 
 // Prioritize does nothing where live captures cannot be had.
-func Prioritize() {}
+func Prioritize() (restore func()) { return func() {} }

@@ -55,8 +55,9 @@ func (l *liveFlags) open(ctx context.Context) (captures.Source, error) {
 	if err != nil {
 		return nil, err
 	}
+	restore := captures.Prioritize()
 	_ = dropPrivileges() // where that cannot be, the capture is still wanted
-	src := &endingSource{Live: live, closed: make(chan struct{})}
+	src := &endingSource{Live: live, restore: restore, closed: make(chan struct{})}
 	var over <-chan time.Time
 	if l.stop.duration > 0 {
 		over = time.After(l.stop.duration)
@@ -76,13 +77,17 @@ func (l *liveFlags) open(ctx context.Context) (captures.Source, error) {
 // endingSource is a live source that somebody else will stop.
 type endingSource struct {
 	*captures.Live
-	once   sync.Once
-	closed chan struct{}
+	once    sync.Once
+	restore func() // the priority
+	closed  chan struct{}
 }
 
 // Close implements captures.Source.
 func (s *endingSource) Close() error {
-	s.once.Do(func() { close(s.closed) })
+	s.once.Do(func() {
+		close(s.closed)
+		s.restore()
+	})
 	return s.Live.Close()
 }
 

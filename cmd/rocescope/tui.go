@@ -174,7 +174,6 @@ func (a *app) sessionInput(in *input, o *tuiOptions) tui.Input {
 			src, err := in.open(ctx)
 			if e, ok := src.(*endingSource); ok {
 				live.Store(e.Live)
-				captures.Prioritize() // the screen's threads, too: they are the same, by turns
 			}
 			return src, err
 		},
