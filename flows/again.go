@@ -397,9 +397,8 @@ func (t *Tracker) judge(c *conn, d Direction, p *dissect.Packet, missing bool, i
 	age := p.Time - h.lastReq // at least so long ago it was sent
 	half := t.quick(c, d)
 	quick := age < half
-	if id == ipidSilent && rec.ended != 0 && p.Time-rec.ended < settling*half {
-		quick = false // the answers to what it sent again may make its requester go back once more
-	}
+	// What answers a resend, or a NAK, may make its requester go back once more.
+	calm := !within(p.Time, rec.ended, settling*half) && (p.PSN.Before(rec.nak.psn) || !within(p.Time, rec.nak.time, settling*half))
 	switch {
 	case h.flags&halfResending != 0 && rec.sameRun(p):
 		return sentAgain, rec.cause
@@ -416,15 +415,15 @@ func (t *Tracker) judge(c *conn, d Direction, p *dissect.Packet, missing bool, i
 		return sentAgain, CauseTimeout
 	case h.flags&halfAckSeen != 0 && p.PSN.Before(h.acked) && !t.unanswered(h, p.PSN):
 		switch {
-		case id == ipidSilent && quick && !t.mayRetry(h, p):
+		case id == ipidSilent && quick && calm && !t.mayRetry(h, p):
 			return copied, 0
 		case id == ipidSilent && age < lateLimit:
 			return unclear, 0
 		}
 		return sentAgain, CauseSpurious
-	case id == ipidSilent && quick && missing:
+	case id == ipidSilent && quick && calm && missing:
 		return late, 0
-	case id == ipidSilent && quick && !t.mayRetry(h, p):
+	case id == ipidSilent && quick && calm && !t.mayRetry(h, p):
 		return copied, 0
 	case id == ipidSilent && age < lateLimit:
 		return unclear, 0
@@ -555,6 +554,9 @@ const defaultQuick = 50_000
 // settling is for how many halves of a round trip behind a resend its answers
 // still arrive, on either side of the tap.
 const settling = 8
+
+// within reports whether something happened, if it did, not longer ago than that.
+func within(now, then, long int64) bool { return then != 0 && now-then < long }
 
 // quick is a time in which no requester sends again: half of the shortest
 // round trip seen.
