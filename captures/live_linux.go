@@ -160,14 +160,12 @@ func (d *device) exists() bool {
 	return err == nil || !errors.As(err, &absent) && !errors.Is(err, unix.ENODEV)
 }
 
-// cardDropped is how many frames the card dropped since the capture began.
-func (d *device) cardDropped() (n uint64, ok bool) {
-	l, err := d.handle.LinkByIndex(d.index)
-	if err != nil || l.Attrs().Statistics == nil {
-		return 0, false
+// countDropped notes how many frames the card dropped since the capture began, where it tells.
+func (d *device) countDropped(s *LiveStats) {
+	if l, err := d.handle.LinkByIndex(d.index); err == nil && l.Attrs().Statistics != nil {
+		now := l.Attrs().Statistics.RxMissedErrors
+		s.CardDropped = now - min(now, d.missed)
 	}
-	now := l.Attrs().Statistics.RxMissedErrors
-	return now - min(now, d.missed), true
 }
 
 // describe is what a capture file says of the interface.
@@ -200,6 +198,13 @@ func newWakeup() (wakeup, error) {
 func (w wakeup) ring() {
 	one := [8]byte{1}
 	_, _ = unix.Write(w.fd, one[:]) // it fails only where it rings already
+}
+
+// close closes it, where it was opened at all.
+func (w wakeup) close() {
+	if w.fd >= 0 {
+		unix.Close(w.fd)
+	}
 }
 
 // hardwareClock makes a card stamp every frame that arrives.

@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rocescope/rocescope/internal/xsk"
 )
 
@@ -375,11 +373,8 @@ func (s *xdpSource) count(card bool) {
 			}
 		}
 	}
-	if !card {
-		return
-	}
-	if n, ok := s.dev.cardDropped(); ok {
-		s.stats.CardDropped = n
+	if card {
+		s.dev.countDropped(&s.stats)
 	}
 }
 
@@ -412,9 +407,7 @@ func (s *xdpSource) Close() error {
 	if s.program != nil {
 		errs = append(errs, s.program.Close())
 	}
-	if s.bell.fd >= 0 {
-		unix.Close(s.bell.fd)
-	}
+	s.bell.close()
 	s.dev.handle.Close()
 	return errors.Join(errs...)
 }

@@ -335,11 +335,8 @@ func (s *packetSource) count(card bool) {
 	for _, r := range s.rings {
 		r.count()
 	}
-	if !card {
-		return
-	}
-	if n, ok := s.dev.cardDropped(); ok {
-		s.stats.CardDropped = n
+	if card {
+		s.dev.countDropped(&s.stats)
 	}
 }
 
@@ -364,9 +361,7 @@ func (s *packetSource) Close() error {
 	for _, r := range s.rings {
 		r.close()
 	}
-	if s.bell.fd >= 0 {
-		unix.Close(s.bell.fd)
-	}
+	s.bell.close()
 	s.dev.handle.Close()
 	return nil
 }

@@ -147,9 +147,6 @@ func (n *Namespace) Link() netlink.Link {
 // Received is how many frames the interface has received.
 func (n *Namespace) Received() uint64 { return n.Link().Attrs().Statistics.RxPackets }
 
-// Sent is how many frames the interface has sent.
-func (n *Namespace) Sent() uint64 { return n.Link().Attrs().Statistics.TxPackets }
-
 // Delete deletes the pair.
 func (n *Namespace) Delete() {
 	n.t.Helper()

@@ -337,14 +337,3 @@ func (s *sim) arrive(i, place int) {
 		}
 	})
 }
-
-// Struck returns the packets of a side that a fault of a kind struck, before the tap or behind it.
-func (r *SimResult) Struck(from Side, kind SimFaultKind, behind bool) (struck []*SimPacket) {
-	for i := range r.Packets {
-		p := &r.Packets[i]
-		if p.From == from && p.Fault != nil && p.Fault.Kind == kind && p.Fault.Behind == behind {
-			struck = append(struck, p)
-		}
-	}
-	return struck
-}

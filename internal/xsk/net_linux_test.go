@@ -3,7 +3,6 @@ package xsk
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
 	"runtime"
 	"testing"
@@ -287,8 +286,4 @@ func stats(t testing.TB, s *Socket) Stats {
 		t.Fatal(err)
 	}
 	return x
-}
-
-func (w *wire) String() string {
-	return fmt.Sprintf("%s–%s", w.left.Attrs().Name, w.right.Attrs().Name)
 }
