@@ -19,7 +19,7 @@ export CGO_ENABLED = 0
 LDFLAGS = -s -w $(if $(VERSION),-X github.com/rocescope/rocescope/internal/version.version=$(VERSION))
 
 .DEFAULT_GOAL := build
-.PHONY: lab lab-test lab-wire conformance help build demo test race fuzz properties faults bench bench-wire bench-rnic bench-tui bench-scale microbench profile lint golangci docs install dist clean
+.PHONY: lab lab-test lab-wire conformance help build demo test race fuzz properties faults bench bench-wire bench-rnic bench-tui bench-scale microbench profile lint golangci docs trust install dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -93,6 +93,9 @@ golangci: ## the larger set of linters (compiles for minutes the first time)
 
 docs: build ## bring the generated parts of README.md and docs/ up to date
 	$(GO) run ./internal/docgen
+
+trust: ## the same of docs/trust.md alone, with coverage measured anew (a minute)
+	$(GO) run ./internal/docgen -trust -coverage
 
 install: build ## install program, manual and shell completion below PREFIX
 	install -D rocescope $(DESTDIR)$(PREFIX)/bin/rocescope

@@ -6,7 +6,8 @@
 //	<!-- /output -->
 //
 // by what the built program prints for that command line, and it writes the pages of the tables. The pictures in docs/img are the
-// program's own screen, run in a terminal (tmux) and drawn as SVG.
+// program's own screen, run in a terminal (tmux) and drawn as SVG. The page of promises (docs/trust.md) is put together from the pages
+// that the benchmarks write and from the names of tests.
 package main
 
 import (
@@ -38,14 +39,20 @@ var pages = []struct {
 
 func main() {
 	binary := flag.String("binary", "./rocescope", "the built program")
+	promised := flag.Bool("trust", false, "only the page of promises")
+	coverage := flag.Bool("coverage", false, "measure the coverage on that page anew, which takes a minute")
 	flag.Parse()
-	if err := generate(*binary); err != nil {
+	run := func() error { return generate(*binary, *coverage) }
+	if *promised {
+		run = func() error { return writeTrust(*coverage) }
+	}
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "docgen:", err)
 		os.Exit(1)
 	}
 }
 
-func generate(binary string) error {
+func generate(binary string, coverage bool) error {
 	path, err := filepath.Abs(binary)
 	if err != nil {
 		return err
@@ -65,6 +72,9 @@ func generate(binary string) error {
 		return err
 	}
 	if _, err := run("schema", "--write", "docs/schema"); err != nil {
+		return err
+	}
+	if err := writeTrust(coverage); err != nil {
 		return err
 	}
 	documents, err := filepath.Glob("docs/*.md")
