@@ -190,7 +190,7 @@ func connCharts(k *flows.Connection) []connChart {
 }
 
 // drawConnCharts draws a connection's charts one below the other, from the one at top on. It returns which that can be.
-func drawConnCharts(s *screen, c *cells.Canvas, k *flows.Connection, top int, read *reader) int {
+func drawConnCharts(s *screen, c *cells.Canvas, k *flows.Connection, top int, read *reader, psn *psnPoints) int {
 	if k.Detail == nil || len(k.Detail.Series.Points) == 0 {
 		c.Text(1, 0, cells.Faint, "Only the first connections of a capture are charted; this is not one of them.")
 		return 0
@@ -204,7 +204,7 @@ func drawConnCharts(s *screen, c *cells.Canvas, k *flows.Connection, top int, re
 	top = max(0, min(top, len(charts)-n))
 	for i, ch := range charts[top : top+n] {
 		from, to := c.H*i/n, c.H*(i+1)/n
-		drawSeries(s, c.Sub(0, from, c.W, to-from), k, &ch, read)
+		drawSeries(s, c.Sub(0, from, c.W, to-from), k, &ch, read, psn)
 	}
 	return top
 }
@@ -217,7 +217,7 @@ func readSeries(s *screen, k *flows.Connection, read *reader) string {
 	series := &k.Detail.Series
 	text := ", each " + dur(int64(series.Interval))
 	if read.at == 0 {
-		return text
+		return text + " (N NAK or RNR, ! PSNs missing, r sent again, c CE or CNP)"
 	}
 	var again, congested uint64
 	half := max(read.step, int64(series.Interval)) / 2
@@ -239,7 +239,7 @@ func readSeries(s *screen, k *flows.Connection, read *reader) string {
 	return text
 }
 
-func drawSeries(s *screen, c *cells.Canvas, k *flows.Connection, of *connChart, read *reader) {
+func drawSeries(s *screen, c *cells.Canvas, k *flows.Connection, of *connChart, read *reader, psn *psnPoints) {
 	series := &k.Detail.Series
 	ch := draw.Chart{Title: of.title, Unit: of.unit, ASCII: s.ascii, Cursor: read.at}
 	last := series.Points[len(series.Points)-1]
@@ -261,6 +261,11 @@ func drawSeries(s *screen, c *cells.Canvas, k *flows.Connection, of *connChart, 
 			ch.Events = append(ch.Events, draw.Event{Time: p.Time, Rune: 'r', Style: cells.Warn})
 		case p.Streams[0].CE+p.Streams[1].CE+p.Streams[0].CNPs+p.Streams[1].CNPs > 0:
 			ch.Events = append(ch.Events, draw.Event{Time: p.Time, Rune: 'c', Style: cells.Congestion})
+		}
+	}
+	for _, p := range psn.plots {
+		if p != nil {
+			ch.Events = append(ch.Events, p.Events()...)
 		}
 	}
 	ch.Draw(c)

@@ -89,7 +89,7 @@ func TestChartsAreRead(t *testing.T) {
 	u.click(x, y).sees("; from 1.1", "NAK or RNR", "sent again")
 	u.drag(x, y, x+14, y).sees("; from 1.4")
 
-	u.press("2", "enter", "tab", "tab", "tab", "z").sees("Charts", "Payload rate", "Messages completed").press("right").sees("Charts, each 524 µs, at 1.1")
+	u.press("2", "enter", "tab", "tab", "tab", "z").sees("Charts, each 524 µs (N NAK or RNR, !", "Payload rate", "Messages completed", "!N", "rN").press("right").sees("Charts, each 524 µs, at 1.1")
 	u.press("alt-5", "right").sees("A→B p50").press("esc").seesNot(", at 1.")
 	u.sees("#1")
 }

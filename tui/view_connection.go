@@ -271,7 +271,7 @@ func orNone(n uint64) string {
 }
 
 func (v *connectionView) drawCharts(s *screen, c *cells.Canvas, k *flows.Connection, _ bool) {
-	top := drawConnCharts(s, c, k, v.scroll*btoi(v.focus == sectionCharts), &v.read)
+	top := drawConnCharts(s, c, k, v.scroll*btoi(v.focus == sectionCharts), &v.read, &v.psn)
 	if v.focus == sectionCharts {
 		v.scroll = top
 	}

@@ -79,6 +79,25 @@ const maxIntervals = 4096
 // psnAxis is the width of the axis: it counts PSNs from the stream's first.
 const psnAxis = 11
 
+// Events are the moments at which PSNs were missing or refused, as precisely as they are kept: for charts of the same time.
+func (p *PSNs) Events() []Event {
+	var all []Event
+	for i := range p.intervals {
+		t := p.first + int64(i)*p.step + p.step/2
+		for _, class := range []PSNClass{PSNNAK, PSNGap} {
+			if v := &p.intervals[i]; v.lo[class] <= v.hi[class] {
+				r := psnMarks[class].rune
+				if class == PSNNAK {
+					r = 'N'
+				}
+				all = append(all, Event{t, r, psnMarks[class].style})
+				break
+			}
+		}
+	}
+	return all
+}
+
 // Add adds a packet. offset is the PSN's distance from the stream's first, modulo
 // 2^24.
 func (p *PSNs) Add(t int64, offset uint32, class PSNClass) {
