@@ -178,6 +178,9 @@ func (t *Thread) run() error {
 			idle = now
 		}
 		if now-idle < t.spin {
+			if len(h.threads) > 1 {
+				runtime.Gosched() // to another of them, where there are more than processors
+			}
 			continue
 		}
 		if err := t.rest(now, due, nap); err != nil {

@@ -314,7 +314,11 @@ func (d *Device) Wait(timeout time.Duration) error {
 		if d.waker == nil {
 			timeout = min(timeout, napLeast)
 		}
-		if d.isHanded() {
+		switch {
+		case d.isHanded():
+			return nil
+		case d.room() == 0: // there are frames, and another device has to have its turn first
+			time.Sleep(min(timeout, napLeast))
 			return nil
 		}
 	}

@@ -87,9 +87,9 @@ var whole = page.Page{
 }
 
 // method stands above the table.
-const method = `Everything happens on a pair of virtual interfaces, one queue each, in a network namespace that the benchmark makes for itself,
-over AF_XDP. But where threads are compared, one thread serves both ends in turn: two devices with a pair of RC queue pairs, or for comparison two ports with
-nothing but a loop. Goodput and rates are payload and messages for each second of processor time (user and system, all threads),
+const method = `Everything happens on a pair of virtual interfaces, one queue each but where threads are compared, in a network namespace that the benchmark makes for itself,
+over AF_XDP. But for those of the threads, one thread serves both ends in turn: two devices with a pair of RC queue pairs, or for comparison
+two ports with nothing but a loop. Goodput and rates are payload and messages for each second of processor time (user and system, all threads),
 which is that of both ends together; so machines that others use as well give nearly the same figures. Latencies are of the wall's
 clock, single-threaded: the median of many. What is compared runs in turn, round by round; the table has the median of the
 rounds, and of the rounds' ratios the median and the quartiles.
@@ -121,6 +121,6 @@ const reading = `
   comparison is the link with these very frames.
 * Threads: the two ends are what ` + "`serve` and `bench`" + ` are, on interfaces of two queues, eight queue pairs in all, in one process. Each end has
   one thread that gathers both queues, or one for each queue; the wall's rate is in the row too. Two ends with two threads each want four
-  processors to gain; with fewer, what the rows say is what a thread for each queue costs: next to nothing where packets come in the
-  queue of their queue pair, and a copy and a second look at its headers where every one comes in the other.
+  processors to gain; with fewer, what the rows say is what a thread for each queue costs: smaller batches, and turns that the threads
+  take on a processor; where every packet comes in the other queue, also a copy and a second look at its headers, and a thread to be woken.
 `
