@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rocescope/rocescope/captures"
 	"github.com/rocescope/rocescope/captures/samples"
@@ -253,6 +254,18 @@ func TestACaptureWithoutRDMASaysWhy(t *testing.T) {
 	u.sees("no packet has one", "there is n", "none of the packets is RoCE", "rocescope doctor IFACE")
 	u.press("2").sees("none of the packets is RoCE").press("3").sees("none of the packets is RoCE").seesNot("There are no packets")
 	u.press("5").sees("There is no connection to draw yet.").press("6").sees("Nothing was found")
+}
+
+func TestReadingSaysHowLongItTakesStill(t *testing.T) {
+	s := &screen{began: time.Unix(100, 0), now: func() time.Time { return time.Unix(105, 0) }}
+	s.status = sessionStatus{read: 25, of: 100}
+	if got := s.left(); got != 15*time.Second {
+		t.Errorf("%s left", got)
+	}
+	s.status.read = 0
+	if got := s.left(); got != 0 {
+		t.Errorf("%s left, of what has not begun", got)
+	}
 }
 
 func TestASmallTerminalHasOnePanel(t *testing.T) {
