@@ -28,7 +28,7 @@ const (
 	DropMessage                 // UC: of a message that lost a packet, or that is not allowed
 	DropNoReceive               // UC, UD: no receive work request
 	DropClosing                 // behind a request that was refused
-	DropHandover                // of a queue pair of another queue, whose device is behind
+	DropHandover                // of a queue pair of another queue, and too long to be handed over
 	numDrops
 )
 
