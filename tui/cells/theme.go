@@ -142,7 +142,8 @@ func (o *Output) Lines(c *Canvas) string {
 		}
 		last, colored := Plain, false
 		for x, cell := range c.row(y) {
-			if cell.S != last || x == 0 {
+			blank := cell.R == ' ' && x > 0 && bare(theme, cell.S) && bare(theme, last)
+			if (cell.S != last || x == 0) && !blank {
 				key := int(cell.S.Meaning())<<3 | int(cell.S>>8)&7
 				if o.codes[key] == "" {
 					o.codes[key] = sequence(theme.Look[cell.S.Meaning()], cell.S, o.Depth)
@@ -165,6 +166,13 @@ func (o *Output) Lines(c *Canvas) string {
 	}
 	o.bytes = b
 	return string(b)
+}
+
+// bare says that a style shows nothing on a blank, which needs no change of style
+// then: a quarter of what a list sends.
+func bare(t *Theme, s Style) bool {
+	l := &t.Look[s.Meaning()]
+	return (l.Attr|s)&(Underline|Reverse) == 0 && l.Bg < 0
 }
 
 func sequence(l Look, s Style, depth Depth) string {
