@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -206,6 +207,12 @@ func (w wakeup) close() {
 		unix.Close(w.fd)
 	}
 }
+
+// setBack is a time that no ring is behind another: a frame that seems to be so late came after the clock was set back.
+const setBack = int64(time.Second)
+
+// isLate reports whether a frame of that time is handed out behind later ones.
+func isLate(frame, newest int64) bool { return frame < newest && newest-frame < setBack }
 
 // hardwareClock makes a card stamp every frame that arrives.
 func hardwareClock(fd int, d *device) error {

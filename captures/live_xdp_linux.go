@@ -263,7 +263,7 @@ func (s *xdpSource) merge(dst []Frame) (n int) {
 			break
 		}
 		got := first.handOut(dst[n:], others)
-		if dst[n].Time < s.newest {
+		if isLate(dst[n].Time, s.newest) {
 			s.late.Add(uint64(got))
 		} else {
 			s.newest = dst[n+got-1].Time

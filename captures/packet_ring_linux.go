@@ -182,7 +182,7 @@ func (r *packetRing) take(s *packetSource, dst []Frame, until int64) (n int) {
 		if h.Status&tsRawHardware == 0 {
 			hostTimes++
 		}
-		if r.head < s.newest {
+		if isLate(r.head, s.newest) {
 			late++
 		} else {
 			s.newest = r.head
