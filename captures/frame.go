@@ -102,6 +102,12 @@ type Lender interface {
 	Lend(n int)
 }
 
+// Prompter is implemented by sources that can wait: live ones.
+type Prompter interface {
+	// Prompt reports whether ReadBatch would return frames at once.
+	Prompt() bool
+}
+
 // Progresser is implemented by the sources that Open and OpenFiles return.
 type Progresser interface {
 	// Progress returns how many bytes of the input are behind us and how many

@@ -129,6 +129,7 @@ type Live struct{ backend }
 // backend is what an engine implements.
 type backend interface {
 	Source
+	Prompter
 	// Stop may be called from any goroutine, and more than once.
 	Stop()
 	// Stats may be called from any goroutine, also after Close.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/rocescope/rocescope/captures"
 	"github.com/rocescope/rocescope/internal/testkit"
@@ -219,6 +220,37 @@ func parse(b []byte) *packet {
 }
 
 // TestLiveCountsLoss lets a ring run over: what came out and what was dropped is what was sent, and what the interface saw.
+// TestLivePrompt: frames are there when their block has been handed over, and as
+// long as not all of it is read.
+func TestLivePrompt(t *testing.T) {
+	lab := testkit.NewLab(t, testkit.LabOptions{})
+	live := listen(t, lab, captures.LiveOptions{Rings: 1})
+	if live.Prompt() {
+		t.Error("nothing was sent")
+	}
+	sent := traffic()
+	lab.A.NewSender().Send(sent)
+	for began := time.Now(); !live.Prompt() && time.Since(began) < time.Minute; { // until the block's time is over
+		time.Sleep(time.Millisecond)
+	}
+	batch := make([]captures.Frame, 1)
+	for i := range sent {
+		if !live.Prompt() && i == 0 {
+			t.Fatal("no frame within a minute")
+		}
+		if n, err := live.ReadBatch(batch); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if live.Prompt() {
+		t.Error("all was read")
+	}
+	live.Close()
+	if live.Prompt() {
+		t.Error("it is closed")
+	}
+}
+
 func TestLiveCountsLoss(t *testing.T) {
 	lab := testkit.NewLab(t, testkit.LabOptions{})
 	live := listen(t, lab, captures.LiveOptions{Ring: 128 << 10, Block: 32 << 10})

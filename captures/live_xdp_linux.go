@@ -214,6 +214,9 @@ func (s *xdpSource) refused(err error) error {
 	return liveError(s.dev.name, "engine xdp", nil, err)
 }
 
+// Prompt implements Prompter: whoever reads is bound to a thread of its own.
+func (s *xdpSource) Prompt() bool { return false }
+
 // ReadBatch implements Source.
 func (s *xdpSource) ReadBatch(dst []Frame) (int, error) {
 	if len(dst) == 0 || s.err != nil {

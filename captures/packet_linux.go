@@ -221,6 +221,10 @@ func (s *packetSource) ReadBatch(dst []Frame) (int, error) {
 	}
 }
 
+// Prompt implements Prompter. With several rings, frames wait for older ones in
+// the others.
+func (s *packetSource) Prompt() bool { return s.err == nil && len(s.rings) == 1 && s.rings[0].prompt() }
+
 // wait returns when there may be frames, and an error when there will be none.
 func (s *packetSource) wait() error {
 	if s.ending == nil && s.stopping.Load() {

@@ -104,6 +104,18 @@ func (r *packetRing) ready(block int) bool {
 	return atomic.LoadUint32(&r.header(block).Block_status)&unix.TP_STATUS_USER != 0
 }
 
+// prompt says whether open would find a frame.
+func (r *packetRing) prompt() bool {
+	at := r.at
+	switch {
+	case r.left > 0:
+		return true
+	case r.held:
+		at = (at + 1) % r.blocks
+	}
+	return r.ready(at) && r.header(at).Num_pkts > 0
+}
+
 // open takes over the next block where nothing is left of the one at hand, and
 // says whether there is a frame now.
 func (r *packetRing) open(now time.Duration) bool {

@@ -13,9 +13,10 @@ import (
 type intake struct {
 	p      *Pipeline
 	src    captures.Source
-	reader *reader // where the source may block
-	idle   func()  // serves requests for snapshots while the source waits
-	most   uint64  // frames; 0 is no limit
+	reader *reader     // where the source may block
+	prompt func() bool // whether it would not, just now
+	idle   func()      // serves requests for snapshots while the source waits
+	most   uint64      // frames; 0 is no limit
 
 	frames     uint64 // read so far
 	base, prev int64  // time of the first frame, and of the last one
@@ -39,9 +40,19 @@ func (in *intake) read(ctx context.Context, pt *part) {
 }
 
 // readBatch is ReadBatch for sources that do not block; for others it also serves
-// requests for snapshots while it waits, and ends with the context.
+// requests for snapshots while it waits, and ends with the context. What is there
+// already is read without a word to the other goroutine: at high rates that costs
+// as much as tracking.
 func (in *intake) readBatch(ctx context.Context, dst []captures.Frame) (int, error) {
 	if in.reader == nil {
+		return in.src.ReadBatch(dst)
+	}
+	if in.prompt() {
+		select {
+		case <-in.p.asked:
+			in.idle()
+		default:
+		}
 		return in.src.ReadBatch(dst)
 	}
 	in.reader.ask(dst)

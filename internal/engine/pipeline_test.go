@@ -390,6 +390,35 @@ func TestSnapshotWhileTheSourceWaits(t *testing.T) {
 	}
 }
 
+// promptScript is a source whose frames are there already but for the last step.
+type promptScript struct{ *script }
+
+func (s promptScript) Prompt() bool { return len(s.steps) > 1 }
+
+// TestWhatIsThereIsRead: such a source keeps nobody from a snapshot, and its end
+// is that of one that waits.
+func TestWhatIsThereIsRead(t *testing.T) {
+	var p *Pipeline
+	var seen []uint64
+	step := func(dst []captures.Frame) (int, error) {
+		if s := p.Snapshot(); s != nil {
+			seen = append(seen, s.Packets)
+		}
+		p.RequestSnapshot()
+		return give(5)(dst)
+	}
+	src := promptScript{newScript(step, step, step, fail(io.EOF))}
+	p = New(Options{Track: true, MayBlock: true})
+	r, err := p.Run(t.Context(), src)
+	if err != nil || r.Frames != 15 {
+		t.Fatalf("%d frames, %v", r.Frames, err)
+	}
+	if diff := cmp.Diff([]uint64{5, 10}, seen); diff != "" {
+		t.Errorf("snapshots: %s", diff)
+	}
+	<-src.closed
+}
+
 func TestSecondPassKnowsTheEnd(t *testing.T) {
 	file := sampleFile(t, "lost_write_recovered")
 	var finished []flows.Message

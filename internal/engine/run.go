@@ -32,7 +32,10 @@ type run struct {
 func newRun(p *Pipeline, o Options, end *ending, src captures.Source) *run {
 	r := &run{p: p, o: o, end: end, in: intake{p: p, src: src, most: o.MaxFrames}}
 	if o.MayBlock {
-		r.in.reader = newReader(src)
+		r.in.reader, r.in.prompt = newReader(src), func() bool { return false }
+		if s, ok := src.(captures.Prompter); ok {
+			r.in.prompt = s.Prompt
+		}
 	}
 	if o.Track {
 		if o.Privacy != nil {

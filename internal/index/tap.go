@@ -45,6 +45,12 @@ func (t *tap) Progress() (done, total int64) {
 	return 0, 0
 }
 
+// Prompt implements captures.Prompter.
+func (t *tap) Prompt() bool {
+	p, ok := t.Source.(captures.Prompter)
+	return ok && p.Prompt()
+}
+
 // ReadBatch implements captures.Source.
 func (t *tap) ReadBatch(dst []captures.Frame) (int, error) {
 	if t.err != nil {
