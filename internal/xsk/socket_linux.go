@@ -174,8 +174,8 @@ func (s *Socket) poll(events int16, timeout time.Duration) error {
 // shortly is for how long a thread may sleep without telling Go's scheduler. If it
 // does, its processor is given to another thread after 20 µs, by one that looks for
 // such threads 10 000 times a second; at high rates that takes a fifth of a core
-// from whoever receives.
-const shortly = time.Millisecond
+// from whoever receives. Longer, and the goroutines of others would miss it.
+const shortly = 200 * time.Microsecond
 
 func ppoll(polls *[2]unix.PollFd, timeout time.Duration) (int, error) {
 	at := unix.NsecToTimespec(int64(timeout))
