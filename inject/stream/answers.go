@@ -54,6 +54,9 @@ type answeredQP struct {
 const (
 	receiveBatch = 256
 	longestWait  = time.Millisecond
+	// quietWait is that for a port that can be woken, where nothing is due: a thread that sleeps and wakes often takes a part of a
+	// core from whoever receives, for Go's scheduler looks after it each 20 µs.
+	quietWait = 100 * time.Millisecond
 	// shortWait is the longest wait for one port of several.
 	shortWait = 50 * time.Microsecond
 	// mostRetries is how often a QP with a window goes back on its own before it gives up (perftest's retry count).
@@ -79,8 +82,12 @@ func newAnswers(s *Stream, ports []port.Port) *answers {
 // run looks until it is told that no more is waited for.
 func (a *answers) run() {
 	wait := longestWait
-	if len(a.ports) > 1 {
+	_, wakes := a.ports[0].(port.Waker)
+	switch {
+	case len(a.ports) > 1:
 		wait = shortWait
+	case wakes && a.stream.plan.config.Window == 0:
+		wait = quietWait
 	}
 	for turn := 0; ; turn++ {
 		last := a.stream.over.Load()
@@ -92,6 +99,13 @@ func (a *answers) run() {
 			continue
 		}
 		a.idle(a.ports[turn%len(a.ports)], wait)
+	}
+}
+
+// wake ends a wait.
+func (a *answers) wake() {
+	if w, ok := a.ports[0].(port.Waker); ok {
+		w.Wake()
 	}
 }
 

@@ -226,6 +226,9 @@ func (s *Stream) Run(ctx context.Context, ports []port.Port) (*Result, error) {
 	}
 	s.await(ctx)
 	s.over.Store(true)
+	if s.looking {
+		s.answers.wake()
+	}
 	looking.Wait()
 	return s.result(), s.problem()
 }
