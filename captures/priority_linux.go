@@ -4,7 +4,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,8 +15,14 @@ import (
 // processes of a session then (CONFIG_SCHED_AUTOGROUP), are told it of the session;
 // restore takes that back. Privileges must not have been dropped before.
 func Prioritize() (restore func()) {
-	nice := priority
-	_, _, _ = syscall.AllThreadsSyscall(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, uintptr(nice))
+	for range 2 { // a thread may begin while they are counted
+		threads, _ := os.ReadDir("/proc/self/task")
+		for _, t := range threads {
+			if id, err := strconv.Atoi(t.Name()); err == nil {
+				_ = unix.Setpriority(unix.PRIO_PROCESS, id, priority)
+			}
+		}
+	}
 	group, err := os.OpenFile("/proc/self/autogroup", os.O_RDWR, 0)
 	if err != nil {
 		return func() {}
@@ -25,7 +30,7 @@ func Prioritize() (restore func()) {
 	text := make([]byte, 64)
 	n, _ := group.Read(text) // "/autogroup-17 nice 0"
 	words := strings.Fields(string(text[:n]))
-	if _, err := group.WriteString(strconv.Itoa(nice)); err != nil || len(words) == 0 {
+	if _, err := group.WriteString(strconv.Itoa(priority)); err != nil || len(words) == 0 {
 		_ = group.Close()
 		return func() {}
 	}
