@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -208,6 +209,9 @@ func TestTerminalGone(t *testing.T) {
 	lab := testkit.NewLab(t, testkit.LabOptions{})
 	sent := writes(300)
 	file := filepath.Join(t.TempDir(), "a.pcapng")
+	taken := make(chan os.Signal, 1)
+	signal.Notify(taken, syscall.SIGHUP) // if these tests run under nohup, the capture would, too
+	defer signal.Stop(taken)
 	p := startIn(t, lab.B, "capture", "-i", lab.B.Iface, "-w", file)
 	lab.A.NewSender().Send(sent)
 	p.cmd.Process.Signal(syscall.SIGHUP)
