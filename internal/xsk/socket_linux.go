@@ -171,22 +171,9 @@ func (s *Socket) poll(events int16, timeout time.Duration) error {
 	}
 }
 
-// shortly is for how long a thread may sleep without telling Go's scheduler. If it
-// does, its processor is given to another thread after 20 µs, by one that looks for
-// such threads 10 000 times a second; at high rates that takes a fifth of a core
-// from whoever receives. Longer, and the goroutines of others would miss it.
-const shortly = 200 * time.Microsecond
-
 func ppoll(polls *[2]unix.PollFd, timeout time.Duration) (int, error) {
 	at := unix.NsecToTimespec(int64(timeout))
-	if timeout > shortly {
-		return unix.Ppoll(polls[:], &at, nil)
-	}
-	n, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&polls[0])), uintptr(len(polls)), uintptr(unsafe.Pointer(&at)), 0, 0, 0)
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(n), nil
+	return unix.Ppoll(polls[:], &at, nil)
 }
 
 // Interrupt ends a Wait or WaitTX that sleeps now, or else the next one.
