@@ -37,7 +37,7 @@ func (s *screen) copy(what, text string) {
 			out, err := cmd.CombinedOutput()
 			return func(s *screen) {
 				if err != nil {
-					s.fail(fmt.Errorf("%s: %w: %s", command, err, strings.TrimSpace(string(out))))
+					s.fail(fmt.Errorf("%s: %w: %s", command, s.notRun(err), strings.TrimSpace(string(out))))
 					return
 				}
 				s.say("Copied %s by %s: %s", what, command, text)

@@ -4,9 +4,11 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -292,5 +294,21 @@ func TestLessGoesOverASlowLine(t *testing.T) {
 	full, slow := size(cells.Color256, false), size(cells.Color16, true)
 	if slow*100 > full*85 {
 		t.Errorf("%d bytes instead of %d", slow, full)
+	}
+}
+
+// TestNoProgramsWhileAnInterfaceIsCaptured: the kernel's refusal is said in words, and other errors are as they are.
+func TestNoProgramsWhileAnInterfaceIsCaptured(t *testing.T) {
+	refused := &fs.PathError{Op: "fork/exec", Path: "/bin/sh", Err: syscall.EPERM}
+	live := &screen{ses: &Session{in: Input{Live: true}}}
+	if got := live.notRun(refused).Error(); !strings.Contains(got, "no program can be started while an interface is captured") {
+		t.Error(got)
+	}
+	failed := errors.New("exit status 1")
+	if got := live.notRun(failed); got != failed {
+		t.Error(got)
+	}
+	if got := (&screen{ses: &Session{}}).notRun(refused); got != error(refused) {
+		t.Error(got)
 	}
 }

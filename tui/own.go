@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"slices"
 	"strings"
@@ -175,7 +176,7 @@ func (s *screen) runLine(name, line, output string) {
 	if output == outputTerminal {
 		s.lent = append(s.lent, lent{exec.Command("sh", "-c", line), func(s *screen, err error) {
 			if err != nil {
-				s.fail(fmt.Errorf("%s: %w", name, err))
+				s.fail(fmt.Errorf("%s: %w", name, s.notRun(err)))
 			}
 		}})
 		return
@@ -190,7 +191,7 @@ func (s *screen) runLine(name, line, output string) {
 		return func(s *screen) {
 			switch {
 			case err != nil && (output == outputNone || text == ""):
-				s.fail(fmt.Errorf("%s: %w: %s", name, err, text[strings.LastIndexByte(text, '\n')+1:]))
+				s.fail(fmt.Errorf("%s: %w: %s", name, s.notRun(err), text[strings.LastIndexByte(text, '\n')+1:]))
 			case output == outputNone || text == "":
 				s.say("%s has ended.", name)
 			case s.prompt != nil: // somebody is typing
@@ -201,6 +202,14 @@ func (s *screen) runLine(name, line, output string) {
 			}
 		}
 	})
+}
+
+// notRun says of a program that the kernel refused to start why that is: who captures from an interface has given up to start any.
+func (s *screen) notRun(err error) error {
+	if s.ses != nil && s.ses.Live() && errors.Is(err, fs.ErrPermission) {
+		return errors.New("no program can be started while an interface is captured: write the packets to a file, and open that")
+	}
+	return err
 }
 
 // context ends with the capture that is shown.

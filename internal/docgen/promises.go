@@ -71,7 +71,7 @@ func promises(coverage map[string]string) []section {
 			{"Landlock, for reading offline and for captures", []proof{
 				{tests: []string{"cmd/rocescope/TestReadersStayWithinReach", "cmd/rocescope/TestCaptureStaysInFolder"}, says: "the named input and output alone, where the kernel has it (`rocescope doctor`)"},
 			}},
-			{"seccomp", []proof{{tests: []string{"cmd/rocescope/TestDeniedCalls"}, says: "each row of the table is refused with EPERM on every thread; who is behind it: [security.md](security.md#privileges). `tui`, `test` and `inject --sim` are not: they run programs that you name"}}},
+			{"seccomp", []proof{{tests: []string{"cmd/rocescope/TestDeniedCalls"}, says: "each row of the table is refused with EPERM on every thread; who is behind it: [security.md](security.md#privileges). `tui` of files, `test` and `inject --sim` are not: they run programs that you name"}}},
 			{"No file is overwritten without being asked", []proof{
 				{tests: []string{"cmd/rocescope/TestNothingIsOverwritten", "cmd/rocescope/TestOutputsAreKnown"}, says: "each output that a command line can name; an option that is new has to be in the table"},
 			}},
