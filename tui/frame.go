@@ -313,10 +313,11 @@ func (s *screen) statusParts() []string {
 	case st.failed != "":
 		parts = append(parts[:1], "reading ended: "+s.masked(strings.TrimPrefix(strings.TrimPrefix(st.failed, "captures: "), s.ses.in.Title+": ")))
 	case s.ses.Live() && !st.done:
-		parts = append(parts, "live")
-		if st.first > 1 {
-			parts = append(parts, fmt.Sprintf("bytes kept from packet %s on", report.Count(st.first)))
+		live := "live"
+		if st.engine != "" {
+			live += " by " + st.engine
 		}
+		parts = append(parts, live)
 	case !st.done && st.of > 0:
 		text := fmt.Sprintf("reading %d %%", st.read*100/max(st.of, 1))
 		if left := s.left(); left >= time.Second {
@@ -332,6 +333,12 @@ func (s *screen) statusParts() []string {
 		} else if s.ses.Live() {
 			parts = append(parts, "none lost by the capture")
 		}
+	}
+	if s.ses.Live() && st.not != "" {
+		parts = append(parts, s.masked(st.not))
+	}
+	if s.ses.Live() && !st.done && st.first > 1 {
+		parts = append(parts, fmt.Sprintf("bytes kept from packet %s on", report.Count(st.first)))
 	}
 	return parts
 }

@@ -29,6 +29,9 @@ type Input struct {
 	SpoolDir         string
 	// Loss says how many packets the capture itself lost by now; nil where that is not known.
 	Loss func() (lost uint64, known bool)
+	// Engines says by which engine of the kernel packets are captured, "" before that is known, and why not by the one that was asked
+	// for; nil where it is no interface.
+	Engines func() (by, instead string)
 	// File is the file that is read; "" where it is none, or several.
 	File string
 	// Command is the command line that opens it again: "rocescope trace.pcapng".
@@ -107,7 +110,8 @@ type sessionStatus struct {
 	failed         string
 	lost           uint64 // by the capture
 	lossKnown      bool
-	ring, spooled  int64 // bytes of packets that are kept of a live capture
+	ring, spooled  int64  // bytes of packets that are kept of a live capture
+	engine, not    string // that captures, and why not the one that was asked for
 }
 
 // status is for one goroutine.
@@ -126,6 +130,9 @@ func (ses *Session) status() sessionStatus {
 		}
 	}
 	st.lost, st.lossKnown = ses.lost, ses.lossKnown
+	if ses.in.Engines != nil {
+		st.engine, st.not = ses.in.Engines()
+	}
 	return st
 }
 

@@ -168,6 +168,15 @@ func (v *overviewView) facts(s *screen, c *cells.Canvas) {
 	default:
 		line("capture", "says that it lost nothing", cells.OK)
 	}
+	if by := s.status.engine; by != "" {
+		style := cells.Plain
+		if s.status.not != "" {
+			by, style = by+", "+s.masked(s.status.not), cells.Warn
+		}
+		for i, l := range wrapText(by, max(10, c.W-12)) {
+			line(map[bool]string{true: "engine", false: ""}[i == 0], l, style)
+		}
+	}
 	if s.ses.Live() {
 		kept := fmt.Sprintf("%s in memory", report.Bytes(uint64(s.status.ring)))
 		if s.status.spooled > 0 {

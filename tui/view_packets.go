@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rocescope/rocescope/internal/index"
 	"github.com/rocescope/rocescope/tui/cells"
@@ -309,7 +310,11 @@ func drawEmpty(s *screen, c *cells.Canvas) {
 	case s.ses.Live() && !s.status.done || !s.status.done:
 		y := 1
 		c.Text(2, y, cells.Note, "No packets yet.")
-		for _, hint := range s.ses.in.Hint {
+		hints := s.ses.in.Hint
+		if st := &s.status; st.not != "" {
+			hints = append(slices.Clip(hints), fmt.Sprintf("It is captured by %s, %s.", st.engine, st.not))
+		}
+		for _, hint := range hints {
 			for _, l := range wrapText(hint, max(20, c.W-6)) {
 				y++
 				c.Text(2, y, cells.Faint, l)

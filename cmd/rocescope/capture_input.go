@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 // liveFlags are the options of commands that read an interface in place of files.
 type liveFlags struct {
 	liveOptions
-	stop stopLimits
+	stop     stopLimits
+	orPacket bool // where the engine xdp cannot be had, the engine packet is taken
 }
 
 func (l *liveFlags) add(cmd *cobra.Command) {
@@ -51,13 +53,13 @@ func (l *liveFlags) input(cmd *cobra.Command, paths []string, count *uint64) (*i
 // open begins to capture. The end of the context, or of the time that was set, ends the capture: what was caught until
 // then still comes.
 func (l *liveFlags) open(ctx context.Context) (captures.Source, error) {
-	live, err := l.liveOptions.open()
+	live, instead, err := l.begin()
 	if err != nil {
 		return nil, err
 	}
 	restore := captures.Prioritize()
 	_ = dropPrivileges() // where that cannot be, the capture is still wanted
-	src := &endingSource{Live: live, restore: restore, closed: make(chan struct{})}
+	src := &endingSource{Live: live, instead: instead, restore: restore, closed: make(chan struct{})}
 	var over <-chan time.Time
 	if l.stop.duration > 0 {
 		over = time.After(l.stop.duration)
@@ -74,9 +76,37 @@ func (l *liveFlags) open(ctx context.Context) (captures.Source, error) {
 	return src, nil
 }
 
+// begin opens the interface. Where that is by another engine than was asked for, instead says why.
+func (l *liveFlags) begin() (live *captures.Live, instead, err error) {
+	live, err = l.liveOptions.open()
+	if err == nil || !l.orPacket || l.engine != string(captures.EngineXDP) {
+		return live, nil, err
+	}
+	o := l.liveOptions
+	o.engine = string(captures.EnginePacket)
+	live, perr := o.open()
+	if perr != nil {
+		return nil, nil, perr // the interface itself, or no privileges at all
+	}
+	return live, err, nil
+}
+
+// engines names the engine that captures by what the kernel calls it, and says why it is not the one that was asked for.
+func (l *liveFlags) engines(instead error) (by, why string) {
+	switch {
+	case instead != nil:
+		why, _, _ = strings.Cut(instead.Error(), "\n") // what to do about it has no room on the screen; doctor says it
+		return "AF_PACKET", "not by AF_XDP: " + strings.TrimPrefix(strings.TrimPrefix(why, l.name+": "), "engine xdp: ")
+	case l.engine == string(captures.EngineXDP):
+		return "AF_XDP", ""
+	}
+	return "AF_PACKET", ""
+}
+
 // endingSource is a live source that somebody else will stop.
 type endingSource struct {
 	*captures.Live
+	instead error // why it is not by the engine that was asked for; nil where it is
 	once    sync.Once
 	restore func() // the priority
 	closed  chan struct{}

@@ -81,6 +81,9 @@ the newest packets are kept in memory (--ring), and on disk if that is asked for
 	f.Uint64Var(&o.at, "at", 0, "the `packet` to go to, by its number")
 	_ = cmd.RegisterFlagCompletionFunc("view", cobra.FixedCompletions(tui.Views(), cobra.ShellCompDirectiveNoFileComp))
 	f.UintVarP(&o.live.ring, "buffer-size", "B", 256, "with -i: size of the kernel's ring in `MiB`, from which packets are taken")
+	f.StringVar(&o.live.engine, "engine", "packet", "with -i, `how`: packet (a copy; the host goes on seeing them) or xdp (takes them from the host; where that cannot be, packet, and the screen says why)")
+	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions([]string{"packet", "xdp"}, cobra.ShellCompDirectiveNoFileComp))
+	o.live.orPacket = true
 	f.UintVar(&o.ring, "ring", 64, "with -i: how many `MiB` of the newest packets are kept in memory")
 	f.UintVar(&o.spool, "spool", 0, "with -i: how many `MiB` of older packets are kept in a temporary file")
 	o.decode.add(cmd)
@@ -165,7 +168,7 @@ func (a *app) browse(ctx context.Context, in *input, o *tuiOptions) error {
 
 // sessionInput is an input as the screen reads it.
 func (a *app) sessionInput(in *input, o *tuiOptions) tui.Input {
-	var live atomic.Pointer[captures.Live]
+	var live atomic.Pointer[endingSource]
 	t := tui.Input{
 		Title: strings.Join(in.paths, " "), Again: in.twice() && in.live == nil, Live: in.stream,
 		Ring: int64(o.ring) << 20, SpoolBytes: int64(o.spool) << 20,
@@ -173,7 +176,7 @@ func (a *app) sessionInput(in *input, o *tuiOptions) tui.Input {
 		Open: func(ctx context.Context) (captures.Source, error) {
 			src, err := in.open(ctx)
 			if e, ok := src.(*endingSource); ok {
-				live.Store(e.Live)
+				live.Store(e)
 			}
 			return src, err
 		},
@@ -191,6 +194,13 @@ func (a *app) sessionInput(in *input, o *tuiOptions) tui.Input {
 			}
 			st := l.Stats()
 			return st.RingDropped + st.CardDropped, true
+		}
+		t.Engines = func() (by, instead string) {
+			l := live.Load()
+			if l == nil {
+				return "", ""
+			}
+			return in.live.engines(l.instead)
 		}
 		t.Hint = []string{
 			"Capturing on " + in.live.name + ".",

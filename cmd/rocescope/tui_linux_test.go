@@ -144,7 +144,7 @@ func TestScreenWhileTrafficPasses(t *testing.T) {
 	sender := lab.A.NewSender()
 	sent := writes(500)
 	sender.Send(sent[:400])
-	x.sees("400 packets", "following")
+	x.sees("400 packets", "following", "live by AF_PACKET")
 	x.press("4").sees("Packets ▸ 400").press("Space").sees("frozen +0 new")
 	sender.Send(sent[400:450])
 	x.sees("frozen +50 new", "Packets ▸ 400", "400 packets")
@@ -154,6 +154,21 @@ func TestScreenWhileTrafficPasses(t *testing.T) {
 	x.sees("501 packets", "Packets ▸ 1", "none lost by the capture")
 	x.press("F").sees("Packets ▸ 501")
 	x.press("q").sees("it ended with 0")
+}
+
+// TestScreenSaysWhichEngineCaptures: AF_XDP where it was asked for, which a second capture cannot have; it has AF_PACKET, and says why.
+func TestScreenSaysWhichEngineCaptures(t *testing.T) {
+	lab := testkit.NewLab(t, testkit.LabOptions{})
+	x := openTerminal(t, lab.B, 120, 40, "tui", "-i", lab.B.Iface, "--engine", "xdp")
+	x.sees("No packets yet.", "live by AF_XDP")
+	y := openTerminal(t, lab.B, 120, 40, "tui", "-i", lab.B.Iface, "--engine", "xdp")
+	y.sees("It is captured by AF_PACKET, not by AF_XDP: not offered here", "in use", "live by AF_PACKET · none lost by the capture · not by AF_XDP")
+	y.press("q").sees("it ended with 0")
+	lab.A.NewSender().Send(writes(100))
+	x.sees("101 packets", "engine    AF_XDP").press("q").sees("it ended with 0")
+	if a := lab.B.Link().Attrs().Xdp; a != nil && a.Attached {
+		t.Error("the program is attached still")
+	}
 }
 
 // TestScreenLeavesTheTerminalAsItWas also when the program is told to end.
