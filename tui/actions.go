@@ -14,6 +14,8 @@ func init() { // not a table of its own, for the palette does these and is one o
 	screenActions = map[action]func(*screen){
 		doBack:        (*screen).back,
 		doLastView:    (*screen).lastView,
+		doVisitBack:   func(s *screen) { s.visitAgain(-1) },
+		doVisitNext:   func(s *screen) { s.visitAgain(+1) },
 		doOverview:    (*screen).openOverview,
 		doConnections: func(s *screen) { s.open(newConnections()) },
 		doMessages:    func(s *screen) { s.open(newMessages(s.here().conn)) },
@@ -100,10 +102,7 @@ func (s *screen) openOverview() {
 		s.open(newOverview())
 		return
 	}
-	if len(s.stack) > 1 {
-		s.last, s.stack, s.zoom = s.top(), s.stack[:1], false
-		s.top().refresh(s)
-	}
+	s.backTo(1)
 }
 
 func (s *screen) openPackets() {

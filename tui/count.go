@@ -32,7 +32,7 @@ func (s *screen) counting(k keyPress) bool {
 // again are the actions that a number repeats.
 var again = map[action]bool{
 	doUp: true, doDown: true, doLeft: true, doRight: true, doPageUp: true, doPageDown: true, doNextPanel: true, doPrevPanel: true,
-	doNextFinding: true, doPrevFinding: true, doUndo: true, doLarger: true, doSmaller: true,
+	doVisitBack: true, doVisitNext: true, doNextFinding: true, doPrevFinding: true, doUndo: true, doLarger: true, doSmaller: true,
 }
 
 // times does an action n times, or where it goes to a row, goes to that one.

@@ -131,11 +131,7 @@ func (s *screen) drawCrumbs(c *cells.Canvas) {
 		}
 		from := x
 		x = line.Fit(x, 0, right-x-1, st, text)
-		s.clickable(rect{from, 0, x - from, 1}, func(s *screen) {
-			for len(s.stack) > i+1 {
-				s.back()
-			}
-		})
+		s.clickable(rect{from, 0, x - from, 1}, func(s *screen) { s.backTo(i + 1) })
 	}
 }
 

@@ -59,6 +59,28 @@ func TestANumberRepeatsAndGoesToARow(t *testing.T) {
 	u.press("alt-6").sees("Findings (4)")
 }
 
+func TestViewsAreVisitedAgain(t *testing.T) {
+	u := openUser(t, sampleFile(t, samples.Default), 120, 40)
+	u.press("[").sees("No view was visited before this one.")
+	u.press("2", "enter", "tab", "6", "j", "enter").sees("Packets ▸ 22")
+	u.press("5").sees("Ladder of #1")
+	u.press("[").sees("Packets ▸ 22").seesNot("Ladder of").press("[").sees("Findings (4)", "Around packet 22")
+	u.press("[").sees("─ States ", "#1 10.77.0.1 0x14").press("alt-9", "[").sees("No view was visited before this one.", "Busiest connections")
+	u.press("alt-4", "]").sees("Packets ▸ 22").press("]").sees("Ladder of #1").press("]").sees("This is the view that was visited last.")
+	u.press("alt-3", "[", "esc").sees("Connections (1)", "RTS/RTR") // esc goes up, and that is a visit like others: what lay ahead is forgotten
+	u.press("]").sees("This is the view that was visited last.").press("[").sees("#1 10.77.0.1 0x14", "Memory")
+	u.press("]", "1").sees("Busiest connections").press("[").sees("Connections (1)")
+	u.do(func() {
+		for range mostVisits {
+			u.s.push(newFindings())
+			u.s.push(newOverview())
+		}
+		if n := len(u.s.visits.stacks); n != mostVisits {
+			t.Errorf("%d views are remembered", n)
+		}
+	})
+}
+
 func TestChipsAreClickedAway(t *testing.T) {
 	u := openUser(t, sampleFile(t, samples.Default), 120, 40)
 	u.press("4", "/", "flow.nak", "enter").sees("6 packets")

@@ -56,6 +56,8 @@ const (
 	doNextPanel   action = "next-panel"
 	doPrevPanel   action = "previous-panel"
 	doLastView    action = "last-view"
+	doVisitBack   action = "view-back"
+	doVisitNext   action = "view-forward"
 	doOverview    action = "overview"
 	doConnections action = "connections"
 	doMessages    action = "messages"
@@ -121,6 +123,8 @@ var bindings = []binding{
 	{doNextPanel, []string{"tab"}, groupView, "to the next panel", ""},
 	{doPrevPanel, []string{"shift-tab"}, groupView, "to the panel before", ""},
 	{doLastView, []string{"-"}, groupView, "to the view before, and to this one again", ""},
+	{doVisitBack, []string{"["}, groupView, "back to the view that was visited before this one, as in a browser", ""},
+	{doVisitNext, []string{"]"}, groupView, "forward again", ""},
 	{doOverview, []string{"1"}, groupView, "overview: rates, the busiest connections, what is wrong", ""},
 	{doConnections, []string{"2"}, groupView, "connections: pairs of queue pairs", ""},
 	{doMessages, []string{"3"}, groupView, "messages: work requests, of this connection", ""},

@@ -63,9 +63,10 @@ type screen struct {
 	depth cells.Depth
 	ascii bool
 
-	stack []view
-	last  view // for doLastView
-	place place
+	stack  []view
+	last   view // for doLastView
+	visits history
+	place  place
 
 	snap   *flows.Snapshot
 	status sessionStatus
@@ -268,7 +269,8 @@ func beginning(view string, at uint64) func(*screen) bool {
 func (s *screen) take(ses *Session) {
 	s.giveUp()
 	s.ses, s.own = ses, ses
-	s.stack, s.last, s.place = s.stack[:1], nil, place{}
+	s.stack, s.last, s.place, s.visits = s.stack[:1], nil, place{}, history{}
+	s.visits.visit(s.stack)
 	s.began = s.now()
 	s.snap, s.status, s.frozen, s.follow = nil, sessionStatus{}, nil, ses.Live()
 	f := s.filter
@@ -327,6 +329,7 @@ func (s *screen) push(v view) {
 		}
 	}
 	s.stack = append(s.stack, v)
+	s.visits.visit(s.stack)
 	s.zoom = false
 	v.refresh(s)
 }
@@ -334,13 +337,19 @@ func (s *screen) push(v view) {
 // back goes one step back, and never out of the program.
 func (s *screen) back() {
 	if len(s.stack) > 1 {
-		s.last = s.top()
-		s.stack = s.stack[:len(s.stack)-1]
-		s.zoom = false
-		s.top().refresh(s)
+		s.backTo(len(s.stack) - 1)
 		return
 	}
 	s.say("This is the first view; %s quits.", s.keys.key(doQuit))
+}
+
+// backTo leaves so many views on the stack, where there are more.
+func (s *screen) backTo(views int) {
+	if views < len(s.stack) {
+		s.last, s.stack, s.zoom = s.top(), s.stack[:views], false
+		s.visits.visit(s.stack)
+		s.top().refresh(s)
+	}
 }
 
 // say shows a sentence at the bottom for a while.
