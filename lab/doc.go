@@ -3,7 +3,7 @@
 //
 // It owns the guest: building it (Build), booting it (Boot), running programs in it (Guest.Start), reading its
 // counters, and the namespace that all of this happens in (Enter). What is run against the guest and what must come of
-// it is the matter of lab/interop.
+// it belongs to lab/interop and its neighbours.
 //
 // The guest is one file, an initial ram file system, which holds nothing but the programs named in image.go, the
 // libraries and kernel modules that these need, and an agent that is the guest's only process until the laboratory asks

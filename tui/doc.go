@@ -12,6 +12,6 @@
 // writes them is an effect, a function that app.go runs beside the event loop and
 // whose result comes back as an event.
 //
-// What is drawn, with which characters and colours, is package tui/draw's; what
-// packets mean, package flows'. Generators are steered through Controls.
+// What is drawn, with which characters and colours, belongs to tui/draw, what packets
+// mean to flows. Generators are steered through Controls.
 package tui

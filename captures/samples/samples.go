@@ -1,6 +1,7 @@
 // Package samples holds small real captures that tests, documentation and `rocescope demo` share. Each tells one story
 // and has its ground truth beside it: what both sides were told to do, what they said and counted themselves, and which
-// faults were put in. All were made with the Linux kernel's soft-RoCE in virtual machines; see README.md.
+// faults were put in. What to make of them belongs to who reads them. All were made with the Linux
+// kernel's soft-RoCE in virtual machines; see README.md.
 package samples
 
 import (

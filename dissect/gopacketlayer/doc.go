@@ -9,15 +9,15 @@
 //
 // There is one layer type, Header, for all headers: it wraps the views of
 // package dissect, which it does not repeat. Which extension headers follow a
-// BTH is said by dissect's opcode table.
+// BTH is dissect's affair: its opcode table says it.
 //
 // The layers of a packet are BTH, its extension headers, ICRC and, where there
 // is one, gopacket.Payload. The ICRC is a trailer, so it stands in front of
-// the payload that it wraps; pad bytes belong to neither, and show as the BTH's
+// the payload that it wraps; pad bytes are in neither, and show as the BTH's
 // pad count.
 //
 // Two things that gopacket cannot tell a layer need a word. A single extension
-// header does not know what follows it, so the decoding layers of a
+// header cannot tell what follows it, so the decoding layers of a
 // DecodingLayerParser come as a Stack, which shares what the BTH said. And the
 // ICRC covers the network header, so SetNetworkLayersForICRC has to be called
 // before serializing with ComputeChecksums, as SetNetworkLayerForChecksum has

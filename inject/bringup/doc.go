@@ -3,5 +3,5 @@
 // in a core, and where to look.
 //
 // It owns the steps and what they mean. Connections belong to inject/peer, the protocol to inject/rnic, the loss to inject/fault; it
-// prints nothing. A test of every rule is inject/suite's.
+// prints nothing. A test of every rule belongs to inject/suite.
 package bringup

@@ -2,7 +2,7 @@
 // delay, reorder, damage, alter, answer or replay them.
 //
 // It owns the rules, the actions and the list of known faults. What a device should make of a fault is only told here, in the
-// list; to check that it does belongs to whoever runs the exchange. How frames get out and in is inject/port's.
+// list. Checking that it does belongs to whoever runs the exchange, how frames get out and in to inject/port.
 //
 // # Rules
 //

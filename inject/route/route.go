@@ -1,7 +1,8 @@
 // Package route finds out from the kernel how frames get from an interface to a destination: the source address that it would
 // take, the router in between, the MAC addresses. What is given is not asked for.
 //
-// It owns links, routes and neighbours as netlink tells them, and leaves alone what it finds: nothing is configured.
+// It owns links, routes and neighbours as netlink tells them, and leaves alone what it finds: nothing is configured. It does
+// not know what is sent.
 package route
 
 import (

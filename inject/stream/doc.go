@@ -1,6 +1,9 @@
 // Package stream sends RoCE v2 traffic open-loop: messages of all kinds, on many queue pairs, at a rate, whatever the other
 // end says; and it accounts for what the other end says.
 //
+// The package owns intent, segmentation, PSNs and pacing. How frames get out belongs to inject/port, what they look like to
+// dissect, and whether the traffic is right by the rules to flows.
+//
 // # The model
 //
 // A plan is made before the first frame leaves: each operation and size of the mix becomes a shape, which is the templates of
@@ -14,7 +17,4 @@
 //
 // A sender is a goroutine with a port (a queue of an interface) and a share of the QPs. Answers have a goroutine of their
 // own, for all ports. The two share per QP a few atomic words, on a cache line of their own, and nothing else.
-//
-// The package owns intent, segmentation, PSNs and pacing. How frames get out belongs to inject/port, what they look like to
-// dissect, and whether the traffic is right by the rules to flows.
 package stream

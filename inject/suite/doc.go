@@ -3,7 +3,7 @@
 //
 // It owns the cases (Scenario, in YAML; the built-in ones are in conformance/), the targets that they run against, the hook by which a
 // device is told what to do (Device), the runner with its probes for life, and the verdicts (Result). The faults themselves, what they
-// require and whose word that is, are inject/fault's list; what is wrong in an exchange flows finds; connections are inject/peer's.
+// require and whose word that is, belong to inject/fault, connections to inject/peer, and what is wrong in an exchange is flows' affair.
 //
 // # A case
 //

@@ -4,5 +4,5 @@
 //
 // pcapng is copied block by block, and nothing in it is changed but that packet
 // blocks get comments, in front of the options that they have. pcap becomes
-// pcapng, frame by frame. What the comments say comes from package flows.
+// pcapng, frame by frame. What was found, and what it means, is flows' affair.
 package annotate

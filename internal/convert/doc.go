@@ -11,6 +11,6 @@
 // and the few signals that are looked at. What is wrong with an input is an
 // error with its line number, and what came before it has been handed out.
 //
-// What frames mean is package dissect's to say, and comparing them that of
+// What frames mean is dissect's affair, and comparing them belongs to
 // internal/diff.
 package convert

@@ -2,7 +2,8 @@
 // and where the panic comes up does not matter for that: whoever starts a goroutine that may run under a screen defers Guard
 // in it, and whoever opens the screen says with Before what is to be done first.
 //
-// It does not keep the program alive: after a panic nobody knows what is half done. Sound is for the few places that do.
+// It does not keep the program alive: after a panic nobody can tell what is half done (Sound is for the few places that can). It knows
+// nothing of screens; what is to be done belongs to who opens one.
 package crash
 
 import (

@@ -1,7 +1,7 @@
 // Package exchange reads descriptions of how programs tell each other their queue pairs over TCP, from YAML files that users
 // write for their own programs.
 //
-// It owns the file: its keys, and what cannot be in them. What is done with a description is flows' matter (flows.Exchange).
+// It owns the file: its keys, and what cannot be in them. What is done with a description is flows' affair (flows.Exchange).
 package exchange
 
 import (

@@ -4,6 +4,9 @@
 //
 //	infiniband.bth.opcode == RC_RDMA_WRITE_FIRST && flow.retransmission
 //
+// What a packet's fields are belongs to dissect, what tracking adds to flows; the
+// language knows none of them by heart.
+//
 // Names are those of dissect's and flows' field tables; "infiniband." in front
 // may be left out. A name alone asks whether the packet has the field, the
 // protocol (ip, udp, infiniband) or the header (bth, reth, aeth); of the

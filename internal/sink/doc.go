@@ -12,5 +12,6 @@
 // counters for Prometheus (package metrics) need no rows.
 //
 // Package sink also has the Spill, a bounded file in which blocks wait for a
-// database that is away.
+// database that is away. It knows no format and no database; what the values
+// mean is flows' affair.
 package sink

@@ -1,5 +1,5 @@
 // Package testkit holds what tests of several packages share: the folder of large captures with its manifests, tshark as
-// an oracle, golden files. Only tests import it.
+// an oracle, golden files. Only tests import it. What is right is their affair.
 //
 // A helper that needs something which this machine does not have skips the test with a reason; `make test` lists the
 // reasons at its end.

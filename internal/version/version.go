@@ -1,4 +1,4 @@
-// Package version says which rocescope this is.
+// Package version says which rocescope this is. It does not know who shows it, nor where.
 package version
 
 import (

@@ -1,5 +1,5 @@
 // Package xsk sends and receives whole Ethernet frames through AF_XDP sockets, and loads the XDP program that gives them
-// RoCE traffic.
+// RoCE traffic. It does not know what frames mean; who they are for belongs to captures and inject/port.
 //
 // # The model
 //

@@ -2,7 +2,8 @@
 // requester, and holds what comes of it against what is known of that driver.
 //
 // It owns the list of its deviations (deviations_linux.go), each with the reason and whose word that is, and the page that a run
-// makes. A deviation that is not on the list fails the run, and so does one on the list that is gone.
+// makes. A deviation that is not on the list fails the run, and so does one on the list that is gone. What a case is, and
+// whether it passed, is the suite's affair.
 package conformance
 
 import (

@@ -1,5 +1,5 @@
 // Package control is the language between the laboratory and the agent that runs in its guest: JSON, one object a line,
-// over a serial port.
+// over a serial port. It does not know what is said in it, nor by which wires it goes.
 package control
 
 // Port is the name of the serial port in the guest.

@@ -1,6 +1,6 @@
 // Package inline holds `rocescope wire` to its word: two guests of the laboratory run unmodified programs through it, each row with
 // one rule, and what went in at one side, what came out at the other, what flows makes of both captures, and what the guests
-// counted must differ by just that.
+// counted must differ by just that. Comparing captures belongs to internal/diff, the guests to lab.
 package inline
 
 import "time"

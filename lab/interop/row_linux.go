@@ -3,7 +3,7 @@
 //
 // It owns the table (table_linux.go), running a row of it, and the page that the results make. The rows are data: a program in the
 // guest, the part that rocescope plays, what the network does to the packets meanwhile, and what must hold. What must hold
-// of every row is in judge_linux.go.
+// of every row is in judge_linux.go. The guest belongs to lab, rocescope's part in a row to lab/play.
 package interop
 
 import (

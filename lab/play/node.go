@@ -2,7 +2,7 @@
 // rocescope's software RNIC. Data is checked byte by byte, whatever the programs themselves check.
 //
 // It owns the parts to play and the small amount of glue between a device, communication management and blocking calls that
-// they need. perftest's part is played by rocescope's own commands.
+// they need. perftest's part belongs to rocescope's own commands.
 package play
 
 import (

@@ -1,7 +1,7 @@
 // Package upper makes captures of what is carried over RDMA (storage, files, sockets) by Linux's own implementations: two guests of
 // the laboratory, one of which serves and one of which uses, and each packet between them.
 //
-// It owns the table of what is run (Row), and running it. What the packets mean is dissect's and flows' matter.
+// It owns the table of what is run (Row), and running it. What the packets mean is dissect's and flows' affair.
 package upper
 
 // Row is one protocol between two guests. Scripts are for busybox's shell, and stop at the first command that fails; {target} and

@@ -1,6 +1,7 @@
 // Package draw makes pictures of what connections did, out of characters: charts
 // over time, PSNs over time, ladders, state machines, memory maps, histograms, hex
-// dumps. Each takes plain data and draws onto a canvas, and keeps nothing.
+// dumps. Each takes plain data and draws onto a canvas, and keeps nothing. Where
+// on the screen it stands, and which keys move it, belongs to package tui.
 //
 // Where there are more values than cells, the least and the greatest of those that
 // share a cell are what is seen, never a mean: nothing that stands out is lost.

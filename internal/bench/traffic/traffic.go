@@ -1,6 +1,7 @@
 // Package traffic makes big captures for benchmarks: healthy reliable
 // connections, every packet as a good stack sends it, ICRC included. The same
-// Config always makes the same packets, at a few hundred nanoseconds each.
+// Config always makes the same packets, at a few hundred nanoseconds each. What
+// is measured with them belongs to the commands of internal/bench.
 package traffic
 
 import (

@@ -1,5 +1,6 @@
 // Package clickhouse writes rows to ClickHouse, over its native protocol, in
-// blocks, to one server or to the shards of a cluster.
+// blocks, to one server or to the shards of a cluster. Which rows and columns
+// there are is package sink's affair.
 //
 // # Shards
 //

@@ -1,4 +1,4 @@
-// Package text writes rows as JSON lines and as CSV.
+// Package text writes rows as JSON lines and as CSV. Which rows and columns there are is package sink's affair.
 package text
 
 import "time"
