@@ -7,7 +7,8 @@
 //
 // by what the built program prints for that command line, and it writes the pages of the tables. The pictures in docs/img are the
 // program's own screen, run in a terminal (tmux) and drawn as SVG. The page of promises (docs/trust.md) is put together from the pages
-// that the benchmarks write and from the names of tests.
+// that the benchmarks write and from the names of tests; the picture and the tables of the architecture (docs/architecture.md) are made
+// from package comments and imports.
 package main
 
 import (
@@ -40,11 +41,15 @@ var pages = []struct {
 func main() {
 	binary := flag.String("binary", "./rocescope", "the built program")
 	promised := flag.Bool("trust", false, "only the page of promises")
+	built := flag.Bool("architecture", false, "only the page of the architecture, and its picture")
 	coverage := flag.Bool("coverage", false, "measure the coverage on that page anew, which takes a minute")
 	flag.Parse()
 	run := func() error { return generate(*binary, *coverage) }
 	if *promised {
 		run = func() error { return writeTrust(*coverage) }
+	}
+	if *built {
+		run = writeArchitecture
 	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "docgen:", err)
@@ -75,6 +80,9 @@ func generate(binary string, coverage bool) error {
 		return err
 	}
 	if err := writeTrust(coverage); err != nil {
+		return err
+	}
+	if err := writeArchitecture(); err != nil {
 		return err
 	}
 	documents, err := filepath.Glob("docs/*.md")

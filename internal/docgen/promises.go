@@ -106,6 +106,10 @@ func promises(coverage map[string]string) []section {
 			}},
 			{"`go vet`, staticcheck and the race detector have nothing to say", []proof{{command: "make lint race", says: "on every change"}}},
 			{"No circular thoughts: imports go one way", []proof{{tests: []string{"internal/testkit/TestDependencyDirections"}, says: "one table"}}},
+			{"The architecture page with one true picture", []proof{
+				{tests: []string{"internal/docgen/TestArchitectureIsTheCodes"}, says: "[architecture.md](architecture.md): boxes, their heights and arrows are drawn from the imports, the tables made of package comments; page or picture that differ from the code fail, and so do names in it that are gone"},
+				{tests: []string{"internal/docgen/TestPackagesSayWhatIsNotTheirs"}, says: "each package's comment says what it leaves to others"},
+			}},
 		}},
 		{"Contributors", []promise{
 			{"`make test`, `make bench`, `make fuzz`, `make lab-test` run from a clean checkout, as the README says", []proof{{command: ".ci/run", says: "a fresh Debian 12: tests, race detector, fuzz targets, pages, laboratory, package, on every change; of the benchmarks, the short versions that are tests"}}},
