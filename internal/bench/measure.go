@@ -119,7 +119,7 @@ func measure(args []string) error {
 
 // capture makes a file of traffic, or returns the one that was made before.
 func (b *bench) capture(c traffic.Config, packets int) (string, error) {
-	name := fmt.Sprintf("%d-%d-%v-%d.pcapng", c.Connections, c.Payload, c.Random, packets)
+	name := fmt.Sprintf("%d-%d-%d-%v-%d.pcapng", c.Connections, c.HostPairs, c.Payload, c.Random, packets)
 	if path, ok := b.files[name]; ok {
 		return path, nil
 	}
@@ -130,6 +130,12 @@ func (b *bench) capture(c traffic.Config, packets int) (string, error) {
 	}
 	b.files[name] = path
 	return path, nil
+}
+
+// discard removes a capture that is too large to be kept for others.
+func (b *bench) discard(path string) error {
+	delete(b.files, filepath.Base(path))
+	return os.Remove(path)
 }
 
 // The traffic of most rows: 64 connections in turn, of WRITEs of 8 segments,

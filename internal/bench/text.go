@@ -27,10 +27,11 @@ program is built by make, with the profile in cmd/rocescope.
 const readPath = `
 ## What a second core brings
 
-Workers share a file by turns of eight reads: each decodes what it read, and tracks it when its turn has come, so that packets stay in one core's cache and the
-tracker goes from core to core. Three things keep two from 1.7 times: the file is read by one at a time (without ICRC the kernel's copy of it is a third to a half of the time), a turn
-brings the tracker's state over from the other core, and who waits for his turn is woken by the other, which takes tens of microseconds on a virtual machine. The row below
-each has what two programs get that share nothing but the machine.
+Workers share a file: each reads eight buffers, decodes what it read, and tracks it when its turn has come, so that packets stay in one core's cache, and what
+goes from core to core is the turn, and with it the tracker. Of the time of a packet, reading (a third to a half of it without ICRC) is done by one at a time, and so is
+tracking; while one does either, the other decodes. With ICRC there is enough to decode. Without, tracking is half of the time, and what it knows of 64 connections has to come from
+the other core's cache at each turn, which costs as much as tracking saves; to send the packets instead costs more. The row below each has what two programs get
+that share nothing but the machine: where reading is most of what is done, two cores want more of its memory than there is.
 
 ## How files are read
 

@@ -155,7 +155,7 @@ func (p *Pipeline) pass(ctx context.Context, src captures.Source, o Options, end
 	r := newRun(p, o, end, src)
 	var err error
 	if n := workersFor(o, src); n > 1 {
-		err = newRelay(r, n).run(ctx)
+		err = newRelay(r, n).run(ctx, n)
 	} else {
 		err = r.alone(ctx)
 	}
