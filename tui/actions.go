@@ -24,6 +24,7 @@ func init() { // not a table of its own, for the palette does these and is one o
 		doLadderHere:  (*screen).openLadder,
 		doFindings:    func(s *screen) { s.open(newFindings()) },
 		doFindingList: func(s *screen) { s.open(newFindings()) },
+		doEndpoints:   func(s *screen) { s.open(newEndpoints()) },
 		doTraffic:     (*screen).openTraffic,
 		doNextFinding: func(s *screen) { s.jumpFinding(+1) },
 		doPrevFinding: func(s *screen) { s.jumpFinding(-1) },

@@ -13,16 +13,17 @@ import (
 
 // tabs are the views that have a number.
 var tabs = []struct {
-	do   action
-	name string
+	do          action
+	name, short string
 }{
-	{doOverview, "Overview"},
-	{doConnections, "Connections"},
-	{doMessages, "Messages"},
-	{doPackets, "Packets"},
-	{doLadder, "Ladder"},
-	{doFindings, "Findings"},
-	{doTraffic, "Traffic"},
+	{doOverview, "Overview", "Overview"},
+	{doConnections, "Connections", "Conns"},
+	{doMessages, "Messages", "Msgs"},
+	{doPackets, "Packets", "Packets"},
+	{doLadder, "Ladder", "Ladder"},
+	{doFindings, "Findings", "Findings"},
+	{doEndpoints, "Endpoints", "Endpoints"},
+	{doTraffic, "Traffic", "Traffic"},
 }
 
 // Views are the names of the views of a capture.
@@ -187,32 +188,50 @@ func (s *screen) chips() []chip {
 }
 
 func (s *screen) drawTabs(c *cells.Canvas) {
+	width, shown := 0, 0
+	for _, t := range tabs {
+		if s.hasTab(t.do) {
+			width, shown = width+len(s.tabKey(t.do))+1+len(t.name), shown+1
+		}
+	}
+	if shown == 0 {
+		return
+	}
+	gap := min(3, (c.W-2-width)/shown) // and where not even one blank is left between them, some names are shorter
 	x := 1
-	narrow := c.W < 90
-	for i, t := range tabs {
-		if t.do == doTraffic && s.o.Controls == nil || t.do != doTraffic && s.ses == nil {
+	for _, t := range tabs {
+		if !s.hasTab(t.do) {
 			continue
 		}
-		st, from := cells.Faint, x
+		st, from, name := cells.Faint, x, t.name
 		if s.tab() == t.do {
 			st = cells.Title | cells.Underline
 		}
-		key := s.keys.key(t.do)
-		if key == "" {
-			key = fmt.Sprint(i + 1)
+		if gap < 1 {
+			name = t.short
 		}
-		x = c.Text(x, 1, cells.Key, key)
+		x = c.Text(x, 1, cells.Key, s.tabKey(t.do))
 		x = c.Text(x, 1, cells.Plain, " ")
-		x = c.Text(x, 1, st, t.name)
+		x = c.Text(x, 1, st, name)
 		s.clickable(rect{from, 1, x - from, 1}, doing(t.do))
-		x += 3
-		if narrow {
-			x--
-		}
-		if c.W < 84 && s.o.Controls != nil {
-			x--
-		}
+		x += max(gap, 1)
 	}
+}
+
+// hasTab says whether a view is there to be opened.
+func (s *screen) hasTab(do action) bool {
+	if do == doTraffic {
+		return s.o.Controls != nil
+	}
+	return s.ses != nil
+}
+
+// tabKey is the key in front of a tab's name.
+func (s *screen) tabKey(do action) string {
+	if key := s.keys.key(do); key != "" {
+		return key
+	}
+	return "·"
 }
 
 // tab is the tab that the view in front belongs to.
@@ -231,6 +250,8 @@ func (s *screen) tab() action {
 			return doLadder
 		case *findingsView:
 			return doFindings
+		case *endpointsView:
+			return doEndpoints
 		case *trafficView:
 			return doTraffic
 		}

@@ -26,8 +26,9 @@ func TestGoldenScreens(t *testing.T) {
 		{"findings", []string{"6"}},
 		{"help", []string{"?"}},
 		{"filter", []string{"/", "bth.op"}},
-		{"traffic", []string{"7"}},
-		{"suite", []string{"7"}},
+		{"endpoints", []string{"7"}},
+		{"traffic", []string{"8"}},
+		{"suite", []string{"8"}},
 	}
 	for _, size := range []struct{ w, h int }{{80, 24}, {120, 40}, {200, 60}} {
 		for _, v := range views {

@@ -64,6 +64,7 @@ const (
 	doPackets     action = "packets"
 	doLadder      action = "ladder"
 	doFindings    action = "findings"
+	doEndpoints   action = "endpoints"
 	doTraffic     action = "traffic"
 	doLadderHere  action = "ladder-of-this"
 	doFindingList action = "finding-list"
@@ -131,7 +132,8 @@ var bindings = []binding{
 	{doPackets, []string{"4"}, groupView, "packets: list, tree, bytes", ""},
 	{doLadder, []string{"5"}, groupView, "ladder: requester and responder side by side", ""},
 	{doFindings, []string{"6"}, groupView, "findings, gravest first", ""},
-	{doTraffic, []string{"7"}, groupView, "the generator or suite, where one runs", ""},
+	{doEndpoints, []string{"7"}, groupView, "endpoints: hosts, whom they talk to, what is wrong there", ""},
+	{doTraffic, []string{"8"}, groupView, "the generator or suite, where one runs", ""},
 	{doLadderHere, []string{"d"}, groupView, "ladder of the connection under the cursor, at this packet", "ladder"},
 	{doZoom, []string{"z"}, groupView, "this panel alone, and back", ""},
 	{doLarger, []string{">"}, groupView, "more room for the list, less for what is below it", ""},

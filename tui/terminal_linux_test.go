@@ -132,7 +132,7 @@ func TestAPanicLeavesTheTerminalAsItWas(t *testing.T) {
 				}
 				t.Fatalf("%q is not on the screen:\n%s", text, screen)
 			}
-			await("7 Traffic")
+			await("8 Traffic")
 			if err := os.WriteFile(filepath.Join(dir, "await"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}

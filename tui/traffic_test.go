@@ -108,9 +108,9 @@ func TestCasesAreFollowedAndOpened(t *testing.T) {
 	ctl.mu.Lock()
 	ctl.capture = sampleFile(t, samples.Default)
 	ctl.mu.Unlock()
-	u.press("G", "enter").sees("PSN-04 ▸", "Ladder of #1", "NAK PSN sequence error", "7 Traffic")
+	u.press("G", "enter").sees("PSN-04 ▸", "Ladder of #1", "NAK PSN sequence error", "8 Traffic")
 	u.press("/", "flow.nak", "enter").sees("/  flow.nak")
-	u.press("7").sees("Cases (2 of 141)")
+	u.press("8").sees("Cases (2 of 141)")
 	u.press("enter").sees("PSN-04 ▸", "Ladder of #1", "NAK PSN sequence error").seesNot("flow.nak")
 	u.press("esc", "esc").sees("Cases (2 of 141)")
 }

@@ -2,7 +2,9 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
 	"github.com/rocescope/rocescope/internal/report"
 	"github.com/rocescope/rocescope/tui/cells"
@@ -131,8 +133,9 @@ func shortState(st flows.State) string {
 	return st.String()
 }
 
-// connectionsView is the table of all connections, or of those that have a packet which the filter selects.
+// connectionsView is the table of all connections, or of those of a host, or of those that have a packet which the filter selects.
 type connectionsView struct {
+	host   dissect.Addr // only connections with an end there; zero: all
 	table  *grid[flows.Connection]
 	listH  int
 	detail connectionView // draws what is known of the one under the cursor
@@ -142,7 +145,17 @@ func newConnections() *connectionsView {
 	return &connectionsView{table: newGrid(func(c *flows.Connection) uint64 { return uint64(c.ID) }, connectionCols())}
 }
 
+// newConnectionsOf is the connections of a host.
+func newConnectionsOf(host dissect.Addr) *connectionsView {
+	v := newConnections()
+	v.host = host
+	return v
+}
+
 func (v *connectionsView) title(s *screen) string {
+	if !v.host.IsZero() {
+		return fmt.Sprintf("Connections of %s (%d)", s.addr(v.host), v.table.n)
+	}
 	if s.filter.conns != nil {
 		return fmt.Sprintf("Connections with packets of the filter (%d of %d)", v.table.n, len(s.snapshot().Connections))
 	}
@@ -151,7 +164,11 @@ func (v *connectionsView) title(s *screen) string {
 
 func (v *connectionsView) refresh(s *screen) {
 	s.findConnections()
-	v.table.set(s, s.filteredConnections())
+	all := s.filteredConnections()
+	if !v.host.IsZero() {
+		all = slices.DeleteFunc(slices.Clone(all), func(k flows.Connection) bool { return !endsAt(&k, v.host) })
+	}
+	v.table.set(s, all)
 }
 
 // filteredConnections are the connections that have a packet which the filter selects; all without a filter.
