@@ -188,6 +188,23 @@ func (d *device) describe(o *LiveOptions) Interface {
 	return i
 }
 
+// askEvery is how often the kernel is asked for the statistics of an interface that is described: whoever reads asks for the
+// interfaces at every batch.
+const askEvery = 100 * time.Millisecond
+
+// asked is when it was.
+type asked time.Time
+
+// due says whether it is time to ask again: it always is when the capture is over, for then that is what is kept.
+func (a *asked) due(over error) bool {
+	now := time.Now()
+	if over == nil && now.Sub(time.Time(*a)) < askEvery {
+		return false
+	}
+	*a = asked(now)
+	return true
+}
+
 // wakeup is an event that ends a poll from another goroutine.
 type wakeup struct{ fd int }
 

@@ -88,6 +88,7 @@ type xdpSource struct {
 	attach  *xsk.Attachment
 	queues  []*xdpQueue
 	ifaces  []Interface
+	asked   asked
 	wake    chan struct{} // rung when a queue has frames, and by Stop
 	look    *time.Timer
 	bell    wakeup // ends the threads; of a single queue, the reader's wait
@@ -383,7 +384,9 @@ func (s *xdpSource) count(card bool) {
 
 // Interfaces implements Source.
 func (s *xdpSource) Interfaces() []Interface {
-	s.ifaces[0].Stats = s.counts(false).Interface()
+	if s.asked.due(s.err) {
+		s.ifaces[0].Stats = s.counts(false).Interface()
+	}
 	return s.ifaces[:1:1]
 }
 

@@ -41,6 +41,7 @@ type packetSource struct {
 	bell   wakeup
 	polls  []unix.PollFd // a ring each, and the bell
 	ifaces []Interface
+	asked  asked
 	// unshared: the kernel shares no frames between rings, as Linux before 4.12 and
 	// some sandboxes do not in the way it is asked for.
 	unshared bool
@@ -171,6 +172,9 @@ func (s *packetSource) setUp() error {
 			return s.refused("the capture filter", err)
 		}
 	}
+	if len(s.rings) == 1 {
+		s.rings[0].watch()
+	}
 	if !s.o.NoPromiscuous && !s.dev.lo {
 		m := unix.PacketMreq{Ifindex: int32(s.dev.index), Type: unix.PACKET_MR_PROMISC}
 		if err := unix.SetsockoptPacketMreq(s.rings[0].fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &m); err != nil {
@@ -247,6 +251,12 @@ func (s *packetSource) wait() error {
 			timeout = 1
 		}
 	}
+	if timeout < 0 && s.rings[0].await() {
+		if s.rings[0].prompt() {
+			return nil
+		}
+		timeout = 0 // what else is there to see?
+	}
 	watched := s.polls
 	if s.ending != nil {
 		watched = s.polls[:len(s.rings)] // the bell goes on ringing
@@ -312,6 +322,7 @@ func (s *packetSource) Stop() {
 	defer s.mu.Unlock()
 	if !s.closed {
 		s.bell.ring()
+		s.rings[0].wake()
 	}
 }
 
@@ -346,7 +357,9 @@ func (s *packetSource) count(card bool) {
 
 // Interfaces implements Source.
 func (s *packetSource) Interfaces() []Interface {
-	s.ifaces[0].Stats = s.counts(false).Interface()
+	if s.asked.due(s.err) {
+		s.ifaces[0].Stats = s.counts(false).Interface()
+	}
 	return s.ifaces[:1:1]
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -24,6 +25,10 @@ const tagLength = 4
 // fills with frames and hands over whole, when they are full or a timeout is over.
 type packetRing struct {
 	fd        int
+	file      *os.File           // the same, where the runtime watches it: see watch
+	look      func(uintptr) bool // for await; made once, for it allocates
+	conn      syscall.RawConn
+	woken     bool
 	mem       []byte
 	blocks    int
 	blockSize int
@@ -249,7 +254,47 @@ func (r *packetRing) close() {
 		_ = unix.Munmap(r.mem)
 		r.mem = nil
 	}
-	unix.Close(r.fd)
+	if r.file != nil {
+		r.file.Close()
+	} else {
+		unix.Close(r.fd)
+	}
+}
+
+// watch lets Go's runtime watch the socket together with all else that it waits for. A thread that sleeps in poll instead is taken
+// for one that is late: the runtime's monitor then looks every 20 µs, which costs as much as half of what is done to packets.
+func (r *packetRing) watch() {
+	r.file = os.NewFile(uintptr(r.fd), "packet socket")
+	r.conn, _ = r.file.SyscallConn() // it fails only without a file
+	r.look = func(uintptr) bool {
+		over := r.woken || r.ready(r.at) || r.rings()
+		r.woken = true
+		return over
+	}
+}
+
+// rings says whether poll would return at once. The runtime tells of what happens from now on; this tells of what has.
+func (r *packetRing) rings() bool {
+	p := unix.PollFd{Fd: int32(r.fd), Events: unix.POLLIN}
+	var now unix.Timespec
+	n, _, _ := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), 1, uintptr(unsafe.Pointer(&now)), 0, 0, 0)
+	return int(n) > 0
+}
+
+// await returns when there may be frames or an error, or wake was called. It says whether it could wait at all.
+func (r *packetRing) await() bool {
+	if r.file == nil {
+		return false
+	}
+	r.woken = false
+	return r.conn.Read(r.look) == nil
+}
+
+// wake ends await, for good.
+func (r *packetRing) wake() {
+	if r.file != nil {
+		_ = r.file.SetReadDeadline(time.Unix(1, 0)) // it fails only where it is closed
+	}
 }
 
 // merge hands out frames in the order of time. A frame is handed out when no ring
