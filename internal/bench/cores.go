@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/rocescope/rocescope/internal/bench/measure"
 	"github.com/rocescope/rocescope/internal/bench/page"
 	"github.com/rocescope/rocescope/internal/bench/traffic"
 )
@@ -72,14 +73,14 @@ func twoCores(b *bench) ([]page.Row, error) {
 		if err := b.discard(file); err != nil {
 			return nil, err
 		}
-		by := median(each(one, two, ratio))
+		by := measure.Median(each(one, two, ratio))
 		rows = append(rows,
 			page.Row{
 				What: c.what + ", the clock's time", Ours: seconds(two), Other: "one worker: " + seconds(one), Ratio: times(by), Goal: "≥ 1.7×", Met: page.Judge(by >= 1.7),
 			},
 			page.Row{
-				What: "two such programs at once, one worker each, by file: what two processors have to give here", Ours: fmt.Sprintf("%.3f s", median(both)/2),
-				Other: "one after the other: " + seconds(one), Ratio: times(2 * median(each(one, both, ratio))), Met: page.NoGoal,
+				What: "two such programs at once, one worker each, by file: what two processors have to give here", Ours: fmt.Sprintf("%.3f s", measure.Median(both)/2),
+				Other: "one after the other: " + seconds(one), Ratio: times(2 * measure.Median(each(one, both, ratio))), Met: page.NoGoal,
 			})
 	}
 	return rows, nil
@@ -106,7 +107,7 @@ func firstResult(b *bench) ([]page.Row, error) {
 		took = append(took, t)
 	}
 	return []page.Row{{
-		What: "the first line of `show` of a file of 10 GB, the clock's time", Ours: seconds(took), Goal: "≤ 1 s", Met: page.Judge(median(took) <= most),
+		What: "the first line of `show` of a file of 10 GB, the clock's time", Ours: seconds(took), Goal: "≤ 1 s", Met: page.Judge(measure.Median(took) <= most),
 	}}, nil
 }
 

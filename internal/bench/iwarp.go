@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/rocescope/rocescope/internal/bench/measure"
 	"github.com/rocescope/rocescope/internal/bench/page"
 	"github.com/rocescope/rocescope/internal/bench/traffic"
 )
@@ -31,10 +32,10 @@ func reassembly(b *bench) ([]page.Row, error) {
 		}
 		ours = append(ours, u.cpu.Seconds())
 	}
-	r := page.Row{What: fmt.Sprintf("`analyze`, %d packets of iWARP, CRC-32C checked", b.packets/2), Ours: fmt.Sprintf("%.3f s", median(ours)), Goal: "≥ 10×", Met: page.NotMeasured}
+	r := page.Row{What: fmt.Sprintf("`analyze`, %d packets of iWARP, CRC-32C checked", b.packets/2), Ours: fmt.Sprintf("%.3f s", measure.Median(ours)), Goal: "≥ 10×", Met: page.NotMeasured}
 	if len(theirs) > 0 {
-		by := median(theirs) / median(ours)
-		r.Other, r.Ratio, r.Met = fmt.Sprintf("tshark -T fields -e iwarp_ddp.stag: %.2f s", median(theirs)), times(by), page.Judge(by >= 10)
+		by := measure.Median(theirs) / measure.Median(ours)
+		r.Other, r.Ratio, r.Met = fmt.Sprintf("tshark -T fields -e iwarp_ddp.stag: %.2f s", measure.Median(theirs)), times(by), page.Judge(by >= 10)
 	}
 	return []page.Row{r}, nil
 }

@@ -45,7 +45,7 @@ type bench struct {
 
 func main() {
 	if len(os.Args) > 2 && os.Args[1] == measureArg {
-		if err := measure(os.Args[2:]); err != nil {
+		if err := runMeasured(os.Args[2:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

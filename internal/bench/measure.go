@@ -9,25 +9,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/rocescope/rocescope/internal/bench/measure"
 	"github.com/rocescope/rocescope/internal/bench/traffic"
 )
-
-// spent is the processor time of this process so far, of all its threads: the
-// garbage collector's is part of the price.
-func spent() time.Duration {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
 
 // inTurn runs each of the functions once a round, and returns what each spent
 // in each round, per operation. A first round warms up and does not count.
@@ -36,22 +24,16 @@ func inTurn(rounds, operations int, run ...func() error) ([][]float64, error) {
 	ns := make([][]float64, len(run))
 	for round := -1; round < rounds; round++ {
 		for i, f := range run {
-			before := spent()
+			before := measure.Spent()
 			if err := f(); err != nil {
 				return nil, err
 			}
 			if round >= 0 {
-				ns[i] = append(ns[i], float64(spent()-before)/float64(operations))
+				ns[i] = append(ns[i], float64(measure.Spent()-before)/float64(operations))
 			}
 		}
 	}
 	return ns, nil
-}
-
-func median(v []float64) float64 {
-	s := slices.Sorted(slices.Values(v))
-	n := len(s)
-	return (s[(n-1)/2] + s[n/2]) / 2
 }
 
 // each combines two series round by round.
@@ -97,9 +79,9 @@ func child(name string, args ...string) (u usage, err error) {
 // measureArg makes this program the copy that child needs.
 const measureArg = "-measure"
 
-// measure is what the copy does: it runs a program, whose output goes where the
+// runMeasured is what the copy does: it runs a program, whose output goes where the
 // kernel throws it away, and prints what that took.
-func measure(args []string) error {
+func runMeasured(args []string) error {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {

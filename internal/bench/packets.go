@@ -15,6 +15,7 @@ import (
 
 	"github.com/rocescope/rocescope/captures"
 	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/internal/bench/measure"
 	"github.com/rocescope/rocescope/internal/bench/page"
 	"github.com/rocescope/rocescope/internal/bench/traffic"
 )
@@ -80,10 +81,10 @@ func decoding(*bench) ([]page.Row, error) {
 	if !p.Has(dissect.LayerRETH) || g.udp.DstPort != 4791 {
 		return nil, errors.New("the frames were not decoded")
 	}
-	by := median(each(ns[1], ns[0], ratio))
+	by := measure.Median(each(ns[1], ns[0], ratio))
 	return []page.Row{{
-		What: "decode Ethernet, IPv4, UDP, BTH, RETH", Ours: nanos(median(ns[0])),
-		Other: "gopacket DecodingLayerParser, to UDP only: " + nanos(median(ns[1])),
+		What: "decode Ethernet, IPv4, UDP, BTH, RETH", Ours: nanos(measure.Median(ns[0])),
+		Other: "gopacket DecodingLayerParser, to UDP only: " + nanos(measure.Median(ns[1])),
 		Ratio: times(by), Goal: "≥ 4×", Met: page.Judge(by >= 4),
 	}}, nil
 }
@@ -148,15 +149,15 @@ func reading(b *bench) ([]page.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	by := median(each(ns[1], ns[0], ratio))
+	by := measure.Median(each(ns[1], ns[0], ratio))
 	rows := []page.Row{{
-		What: "read pcapng and decode, packets of up to 1098 bytes", Ours: nanos(median(ns[0])),
-		Other: "pcapgo.NgReader without copies, and DecodingLayerParser: " + nanos(median(ns[1])),
+		What: "read pcapng and decode, packets of up to 1098 bytes", Ours: nanos(measure.Median(ns[0])),
+		Other: "pcapgo.NgReader without copies, and DecodingLayerParser: " + nanos(measure.Median(ns[1])),
 		Ratio: times(by), Goal: "≥ 1.7×", Met: page.Judge(by >= 1.7),
 	}}
 	return append(rows, page.Row{
-		What: "the same by read(2)", Ours: nanos(median(ns[3])),
-		Other: "by a sliding mapping: " + nanos(median(ns[2])), Ratio: times(median(each(ns[2], ns[3], ratio))),
+		What: "the same by read(2)", Ours: nanos(measure.Median(ns[3])),
+		Other: "by a sliding mapping: " + nanos(measure.Median(ns[2])), Ratio: times(measure.Median(each(ns[2], ns[3], ratio))),
 	}), nil
 }
 
@@ -198,10 +199,10 @@ func invariantCRC(*bench) ([]page.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	by := median(each(ns[0], ns[1], ratio))
+	by := measure.Median(each(ns[0], ns[1], ratio))
 	return []page.Row{{
-		What: "verify the ICRC of a packet of 1 KiB", Ours: nanos(median(ns[0])),
-		Other: fmt.Sprintf("crc32.ChecksumIEEE of the same bytes: %s", nanos(median(ns[1]))),
+		What: "verify the ICRC of a packet of 1 KiB", Ours: nanos(measure.Median(ns[0])),
+		Other: fmt.Sprintf("crc32.ChecksumIEEE of the same bytes: %s", nanos(measure.Median(ns[1]))),
 		Ratio: times(by), Goal: "≤ 1.5×", Met: page.Judge(by <= 1.5),
 	}}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 
+	"github.com/rocescope/rocescope/internal/bench/measure"
 	"github.com/rocescope/rocescope/internal/bench/page"
 )
 
@@ -62,7 +63,7 @@ func (c *contest) faster(what string, ours []float64, least float64) page.Row {
 		r.Goal = fmt.Sprintf("≥ %.0f×", least)
 	}
 	if len(c.tshark) > 0 {
-		by := median(c.tshark) / median(ours)
+		by := measure.Median(c.tshark) / measure.Median(ours)
 		r.Other, r.Ratio, r.Met = "tshark -T fields -e infiniband.bth.psn: "+seconds(c.tshark), times(by), page.NoGoal
 		if least > 0 {
 			r.Met = page.Judge(by >= least)
@@ -78,7 +79,7 @@ func dearer(what string, ours []float64, other string, theirs []float64, most fl
 		r.Goal = fmt.Sprintf("≤ %.0f×", most)
 	}
 	if len(theirs) > 0 {
-		by := median(ours) / median(theirs)
+		by := measure.Median(ours) / measure.Median(theirs)
 		r.Other, r.Ratio, r.Met = other+": "+seconds(theirs), times(by), page.NoGoal
 		if most > 0 {
 			r.Met = page.Judge(by <= most)
@@ -87,7 +88,7 @@ func dearer(what string, ours []float64, other string, theirs []float64, most fl
 	return r
 }
 
-func seconds(v []float64) string { return fmt.Sprintf("%.3f s", median(v)) }
+func seconds(v []float64) string { return fmt.Sprintf("%.3f s", measure.Median(v)) }
 
 // wholeProcess runs the built program against tshark on the same files: one in which starting the program counts, and one ten
 // times as large.

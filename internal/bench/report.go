@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 
+	"github.com/rocescope/rocescope/internal/bench/measure"
 	"github.com/rocescope/rocescope/internal/bench/page"
 )
 
@@ -39,8 +40,8 @@ func htmlReport(b *bench) ([]page.Row, error) {
 	}
 	rows := []page.Row{
 		{
-			What: "`analyze --html`, a million packets of 64 connections", Ours: fmt.Sprintf("%.2f s", median(made)),
-			Other: fmt.Sprintf("without --html: %.2f s", median(plain)), Ratio: times(median(each(made, plain, ratio))), Met: page.NoGoal,
+			What: "`analyze --html`, a million packets of 64 connections", Ours: fmt.Sprintf("%.2f s", measure.Median(made)),
+			Other: fmt.Sprintf("without --html: %.2f s", measure.Median(plain)), Ratio: times(measure.Median(each(made, plain, ratio))), Met: page.NoGoal,
 		},
 		{
 			What: "the page that it writes", Ours: fmt.Sprintf("%.2f MB", float64(info.Size())/1e6),

@@ -9,6 +9,7 @@ import (
 	"github.com/rocescope/rocescope/captures"
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/bench/measure"
 	"github.com/rocescope/rocescope/internal/bench/page"
 	"github.com/rocescope/rocescope/internal/bench/traffic"
 )
@@ -140,10 +141,10 @@ func tracking(b *bench) ([]page.Row, error) {
 		if full.findings > 0 || full.messages == 0 {
 			return nil, fmt.Errorf("%d findings, as %q, and %d messages in healthy traffic", full.findings, full.first, full.messages)
 		}
-		cost := median(each(ns[1], ns[0], difference))
+		cost := measure.Median(each(ns[1], ns[0], difference))
 		r := page.Row{
 			What: "track, beside reading and decoding: " + mix.name, Ours: nanos(cost),
-			Other: fmt.Sprintf("read and decode: %s; with tracking: %s", nanos(median(ns[0])), nanos(median(ns[1]))),
+			Other: fmt.Sprintf("read and decode: %s; with tracking: %s", nanos(measure.Median(ns[0])), nanos(measure.Median(ns[1]))),
 		}
 		if mix.budget > 0 {
 			r.Goal, r.Met = fmt.Sprintf("≤ %.0f ns", mix.budget), page.Judge(cost <= mix.budget)
@@ -206,15 +207,15 @@ func million(b *bench) ([]page.Row, error) {
 	const many = 400_000
 	idle := idleConnection(traffic.Config{Connections: many, Payload: 64, WritesOnly: true})
 	three := idleConnection(traffic.Config{Connections: many, Payload: 64})
-	batched, single := median(each(ns[1], ns[0], ratio)), median(each(ns[3], ns[2], ratio))
+	batched, single := measure.Median(each(ns[1], ns[0], ratio)), measure.Median(each(ns[3], ns[2], ratio))
 	return []page.Row{
 		{
-			What: "read, decode and track, any of 1 000 000 connections, in batches", Ours: nanos(median(ns[1])),
-			Other: "1 000 connections: " + nanos(median(ns[0])), Ratio: times(batched), Goal: "≤ 2×", Met: page.Judge(batched <= 2),
+			What: "read, decode and track, any of 1 000 000 connections, in batches", Ours: nanos(measure.Median(ns[1])),
+			Other: "1 000 connections: " + nanos(measure.Median(ns[0])), Ratio: times(batched), Goal: "≤ 2×", Met: page.Judge(batched <= 2),
 		},
 		{
-			What: "the same, one packet at a time", Ours: nanos(median(ns[3])),
-			Other: "1 000 connections: " + nanos(median(ns[2])), Ratio: times(single),
+			What: "the same, one packet at a time", Ours: nanos(measure.Median(ns[3])),
+			Other: "1 000 connections: " + nanos(measure.Median(ns[2])), Ratio: times(single),
 		},
 		{
 			What: "memory of an idle healthy connection, all in: index, both streams, counters", Ours: fmt.Sprintf("%.0f bytes", idle),

@@ -16,16 +16,20 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
+// ourPackages are loaded once: go list takes a moment.
+var ourPackages = sync.OnceValues(func() (map[string]*gopkg, error) { return loadPackages("../..") })
+
 // TestArchitectureIsTheCodes: the page and its picture say of packages and imports what the code says.
 func TestArchitectureIsTheCodes(t *testing.T) {
-	t.Chdir("../..")
-	all, err := loadPackages(".")
+	all, err := ourPackages()
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Chdir("../..")
 	page, err := os.ReadFile(architecturePage)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +56,7 @@ func TestArchitectureIsTheCodes(t *testing.T) {
 
 // TestPackagesSayWhatIsNotTheirs: a package of the program says in its comment what it leaves to others, in words that the page finds.
 func TestPackagesSayWhatIsNotTheirs(t *testing.T) {
-	all, err := loadPackages("../..")
+	all, err := ourPackages()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,14 +179,10 @@ func exported(t *testing.T, folder string) (all []string) {
 
 // TestBuildingRefuses: what the picture would tell wrongly is an error.
 func TestBuildingRefuses(t *testing.T) {
-	load := func() map[string]*gopkg {
-		all, err := loadPackages("../..")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return all
+	real, err := ourPackages()
+	if err != nil {
+		t.Fatal(err)
 	}
-	real := load()
 	for _, c := range []struct {
 		change func(all map[string]*gopkg)
 		want   string

@@ -71,13 +71,14 @@ var directions = []struct {
 	{"internal/testkit/cmd/*", nil},
 	{"internal/docgen", nil},
 	{"internal/dist", nil},
-	{"internal/bench", []string{"internal/bench/page", "internal/bench/traffic", "dissect", "captures", "flows"}},
+	{"internal/bench", []string{"internal/bench/page", "internal/bench/measure", "internal/bench/traffic", "dissect", "captures", "flows"}},
 	{"internal/bench/traffic", []string{"dissect"}},
 	{"internal/bench/page", nil},
-	{"internal/bench/scale", []string{"internal/bench/page", "internal/bench/traffic", "dissect", "flows"}},
-	{"internal/bench/screen", []string{"internal/bench/page", "internal/bench/traffic", "captures", "internal/engine", "internal/filter", "internal/index"}},
-	{"internal/bench/rnic", []string{"internal/bench/page", "dissect", "inject/connect", "inject/load", "inject/peer", "inject/port", "inject/rnic"}},
-	{"internal/bench/wire", []string{"internal/bench/page", "dissect", "captures", "flows", "internal/engine", "internal/xsk", "inject/fault", "inject/port", "inject/stream", "inject/wire"}},
+	{"internal/bench/measure", nil},
+	{"internal/bench/scale", []string{"internal/bench/page", "internal/bench/measure", "internal/bench/traffic", "dissect", "flows"}},
+	{"internal/bench/screen", []string{"internal/bench/page", "internal/bench/measure", "internal/bench/traffic", "captures", "internal/engine", "internal/filter", "internal/index"}},
+	{"internal/bench/rnic", []string{"internal/bench/page", "internal/bench/measure", "dissect", "inject/connect", "inject/load", "inject/peer", "inject/port", "inject/rnic"}},
+	{"internal/bench/wire", []string{"internal/bench/page", "internal/bench/measure", "dissect", "captures", "flows", "internal/engine", "internal/xsk", "inject/fault", "inject/port", "inject/stream", "inject/wire"}},
 }
 
 // listed is what `go list -json` says about a package.

@@ -8,14 +8,12 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
-	"syscall"
 
+	"github.com/rocescope/rocescope/internal/bench/measure"
 	"github.com/rocescope/rocescope/internal/bench/page"
 )
 
@@ -41,34 +39,16 @@ func main() {
 	rounds := flag.Int("rounds", 11, "rounds of each comparison")
 	inside := flag.Bool(insideArg[1:], false, "run in this network namespace, which should have nothing else in it")
 	flag.Parse()
-	err := enter
+	var err error
 	if *inside {
-		err = func() error { return run(*out, *only, *profile, *rounds) }
+		err = run(*out, *only, *profile, *rounds)
+	} else {
+		err = measure.EnterNamespace(insideArg)
 	}
-	if err := err(); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench-rnic:", err)
 		os.Exit(1)
 	}
-}
-
-// enter runs this program again in a network namespace of its own, which ends with it.
-func enter() error {
-	if os.Geteuid() != 0 {
-		return errors.New("network namespaces and XDP need root: run it by sudo")
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	cmd := exec.Command(self, append([]string{insideArg}, os.Args[1:]...)...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-	err = cmd.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		os.Exit(exit.ExitCode()) // it has said why
-	}
-	return err
 }
 
 func run(out, only, profile string, rounds int) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/inject/port"
 	"github.com/rocescope/rocescope/inject/rnic"
+	"github.com/rocescope/rocescope/internal/bench/measure"
 	"github.com/rocescope/rocescope/internal/bench/page"
 )
 
@@ -22,9 +23,9 @@ const (
 
 // perSecond is how many of something a second of processor time has.
 func perSecond(n int, f func() error) (float64, error) {
-	began := spent()
+	began := measure.Spent()
 	err := f()
-	return float64(n) / (spent() - began).Seconds(), err
+	return float64(n) / (measure.Spent() - began).Seconds(), err
 }
 
 // goodput compares large messages with the open loop.
@@ -60,14 +61,14 @@ func goodput(rounds int) (rows []page.Row, err error) {
 			by := ratios(all[1+i], all[0])
 			rows = append(rows, page.Row{
 				What: fmt.Sprintf("%v of 1 MiB, MTU %d", op, mtu), Ours: gbits(all[1+i]), Other: "open loop, payload copied, full ICRC: " + gbits(all[0]),
-				Ratio: by.String(), Goal: "≥ 0.80", Met: page.Judge(by.median >= 0.80),
+				Ratio: by.String(), Goal: "≥ 0.80", Met: page.Judge(by.Median >= 0.80),
 			})
 		}
 	}
 	return rows, nil
 }
 
-func gbits(v []float64) string { return fmt.Sprintf("%.2f Gbit/CPU-s", spreadOf(v).median*8/1e9) }
+func gbits(v []float64) string { return fmt.Sprintf("%.2f Gbit/CPU-s", measure.Of(v).Median*8/1e9) }
 
 // latency compares small messages with a bare ping-pong of their frames.
 func latency(rounds int) (rows []page.Row, err error) {
@@ -115,7 +116,7 @@ func latency(rounds int) (rows []page.Row, err error) {
 		by := ratios(all[1], all[0])
 		rows = append(rows, page.Row{
 			What: fmt.Sprintf("%v of %d bytes, latency", c.op, small), Ours: micro(all[1]), Other: fmt.Sprintf("ping-pong of frames of %d and %d bytes: %s", c.there, c.back, micro(all[0])),
-			Ratio: by.String(), Goal: "≤ 2", Met: page.Judge(by.median <= 2),
+			Ratio: by.String(), Goal: "≤ 2", Met: page.Judge(by.Median <= 2),
 		})
 	}
 	return rows, nil
@@ -128,7 +129,7 @@ func medianOf(v []float64) float64 {
 	return slices.Sorted(slices.Values(v))[len(v)/2]
 }
 
-func micro(v []float64) string { return fmt.Sprintf("%.1f µs", spreadOf(v).median/1e3) }
+func micro(v []float64) string { return fmt.Sprintf("%.1f µs", measure.Of(v).Median/1e3) }
 
 // lossy loses every so manieth frame that arrives.
 type lossy struct {
@@ -194,11 +195,11 @@ func loss(rounds int) (rows []page.Row, err error) {
 			each = append(each, max(0, frames[i+1]-needed[i+1])/again[i+1])      // the first round was for warming up
 			share = append(share, all[1][i]/(all[0][i]*needed[i+1]/frames[i+1])) // what is left when frames sent again are taken out
 		}
-		by, per := spreadOf(share), spreadOf(each)
+		by, per := measure.Of(share), measure.Of(each)
 		rows = append(rows, page.Row{
 			What: fmt.Sprintf("%v of 1 MiB, MTU %d, 1 %% lost both ways", op, mtu), Ours: gbits(all[1]),
-			Other: fmt.Sprintf("nothing lost: %s; %.0f packets again for each lost, of %d that may be under way", gbits(all[0]), per.median, window),
-			Ratio: by.String(), Goal: fmt.Sprintf("≥ 0.8, ≤ %d again", window), Met: page.Judge(by.median >= 0.8 && per.median <= window),
+			Other: fmt.Sprintf("nothing lost: %s; %.0f packets again for each lost, of %d that may be under way", gbits(all[0]), per.Median, window),
+			Ratio: by.String(), Goal: fmt.Sprintf("≥ 0.8, ≤ %d again", window), Met: page.Judge(by.Median >= 0.8 && per.Median <= window),
 		})
 	}
 	return rows, nil
@@ -254,15 +255,15 @@ func manyQPs(rounds int) (rows []page.Row, err error) {
 	by := ratios(full, one)
 	rows = append(rows, page.Row{
 		What: fmt.Sprintf("WRITEs of %d bytes posted to 10,000 QPs in turn, %d waiting on each", small, waiting), Ours: perCPU(full), Other: "on one QP: " + perCPU(one),
-		Ratio: by.String(), Goal: "≥ 0.7", Met: page.Judge(by.median >= 0.7),
+		Ratio: by.String(), Goal: "≥ 0.7", Met: page.Judge(by.Median >= 0.7),
 	})
 	by = ratios(single, one)
 	rows = append(rows, page.Row{
 		What: fmt.Sprintf("WRITEs of %d bytes on 10,000 QPs in turn, one under way on each, each acknowledged by itself", small), Ours: perCPU(single),
 		Other: fmt.Sprintf("on one QP, acknowledged together: %s; the link with these frames, one there and one back for each, and no protocol: %s", perCPU(one), perCPU(got[3])),
-		Ratio: by.String(), Goal: "≥ 0.7", Met: page.Judge(by.median >= 0.7),
+		Ratio: by.String(), Goal: "≥ 0.7", Met: page.Judge(by.Median >= 0.7),
 	})
 	return rows, nil
 }
 
-func perCPU(v []float64) string { return fmt.Sprintf("%.0f k/CPU-s", spreadOf(v).median/1e3) }
+func perCPU(v []float64) string { return fmt.Sprintf("%.0f k/CPU-s", measure.Of(v).Median/1e3) }

@@ -16,6 +16,7 @@ import (
 	"github.com/rocescope/rocescope/inject/peer"
 	"github.com/rocescope/rocescope/inject/port"
 	"github.com/rocescope/rocescope/inject/rnic"
+	"github.com/rocescope/rocescope/internal/bench/measure"
 	"github.com/rocescope/rocescope/internal/bench/page"
 )
 
@@ -74,7 +75,7 @@ func (p *pairing) close() error {
 // writes carries WRITEs of a size for a while, and returns how many there were for each second of processor time.
 func (p *pairing) writes(size, mtu int) contestant {
 	return func() (float64, error) {
-		before := spent()
+		before := measure.Spent()
 		res, err := load.Measure(context.Background(), p.hosts[0],
 			load.Plan{Op: rnic.OpWrite, Transport: dissect.RC, Size: size, QPs: pairQPs, Depth: 64, Duration: pairTime},
 			peer.Request{
@@ -85,7 +86,7 @@ func (p *pairing) writes(size, mtu int) contestant {
 			return 0, err
 		}
 		p.wall = append(p.wall, res.MessageRate())
-		return float64(res.Messages) / (spent() - before).Seconds(), nil
+		return float64(res.Messages) / (measure.Spent() - before).Seconds(), nil
 	}
 }
 
@@ -113,7 +114,7 @@ func threads(rounds int) (rows []page.Row, err error) {
 			return nil, err
 		}
 		figure := func(i int) string {
-			return fmt.Sprintf("%s, %.0f k/s", perCPU(got[i]), spreadOf(all[i].wall).median/1e3)
+			return fmt.Sprintf("%s, %.0f k/s", perCPU(got[i]), measure.Of(all[i].wall).Median/1e3)
 		}
 		for i, what := range []string{1: "a thread for each of two queues", 2: "the same, every packet in the other queue"} {
 			if what == "" {

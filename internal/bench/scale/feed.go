@@ -4,10 +4,6 @@ package main
 
 import (
 	"runtime"
-	"slices"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
@@ -121,25 +117,10 @@ func (f *feed) replay(k *kept) {
 	f.flush()
 }
 
-// spent is the processor time of this process so far, of all its threads: the garbage collector's is part of the price.
-func spent() time.Duration {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // heap is how much memory is in use, in bytes.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
-}
-
-func median(v []float64) float64 {
-	s := slices.Sorted(slices.Values(v))
-	n := len(s)
-	return (s[(n-1)/2] + s[n/2]) / 2
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/bench/measure"
 	"github.com/rocescope/rocescope/internal/bench/page"
 	"github.com/rocescope/rocescope/internal/bench/traffic"
 )
@@ -84,11 +85,11 @@ func (fl *flood) run(n, room int) *flooded {
 	var costs []float64
 	for left := total(2 * n); left > 0; left -= piece {
 		k := keep(next, min(piece, left))
-		before := spent()
+		before := measure.Spent()
 		r.feed.replay(k)
-		costs = append(costs, float64(spent()-before)/float64(len(k.ends)))
+		costs = append(costs, float64(measure.Spent()-before)/float64(len(k.ends)))
 	}
-	r.cost = median(costs)
+	r.cost = measure.Median(costs)
 	r.memory[1] = heap() - empty
 	runtime.KeepAlive(g)
 	for ; sent%(g.Cycle()*busy) != 0; sent++ {

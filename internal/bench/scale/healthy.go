@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/bench/measure"
 	"github.com/rocescope/rocescope/internal/bench/page"
 	"github.com/rocescope/rocescope/internal/bench/traffic"
 )
@@ -34,10 +35,10 @@ func flatCost(b *bench) ([]page.Row, error) {
 	for round := -1; round < rounds; round++ {
 		for i, f := range feeds {
 			k := keep(gens[i].Next, piece)
-			before := spent()
+			before := measure.Spent()
 			f.replay(k)
 			if round >= 0 {
-				cost[i] = append(cost[i], float64(spent()-before)/piece)
+				cost[i] = append(cost[i], float64(measure.Spent()-before)/piece)
 			}
 		}
 	}
@@ -47,21 +48,21 @@ func flatCost(b *bench) ([]page.Row, error) {
 			return nil, fmt.Errorf("%d findings in healthy traffic of %d connections, as %q", f.findings, sizes[i], f.first)
 		}
 		r := page.Row{
-			What: "processor time of a packet, ICRC checked, any of " + count(sizes[i]) + " connections", Ours: fmt.Sprintf("%.0f ns", median(cost[i])),
+			What: "processor time of a packet, ICRC checked, any of " + count(sizes[i]) + " connections", Ours: fmt.Sprintf("%.0f ns", measure.Median(cost[i])),
 		}
 		if i > 0 {
 			var ratios []float64
 			for j := range cost[i] {
 				ratios = append(ratios, cost[i][j]/cost[0][j])
 			}
-			times := median(ratios)
+			times := measure.Median(ratios)
 			r.Other, r.Ratio = count(sizes[0])+" connections", fmt.Sprintf("%.2f×", times)
 			r.Goal, r.Met = "≤ 2×", page.Judge(times <= 2)
 		}
 		rows = append(rows, r)
 	}
 	last := len(sizes) - 1
-	b.packetCost = median(cost[last])
+	b.packetCost = measure.Median(cost[last])
 	_, messages := gens[last].Messages()
 	b.perMessage = float64(gens[last].Cycle()) / float64(messages)
 	runtime.KeepAlive(feeds)

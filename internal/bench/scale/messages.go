@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/bench/measure"
 	"github.com/rocescope/rocescope/internal/bench/traffic"
 )
 
@@ -28,10 +29,10 @@ func countMessages(connections, cycles int) (*counted, error) {
 	opening, cycle := g.Messages()
 	r.messages = uint64(connections) * uint64(opening+cycles*cycle)
 	r.sentPayload = r.messages * payload
-	began := spent()
+	began := measure.Spent()
 	r.feed.run(g.Establish, g.Opening()*connections)
 	r.feed.run(g.Next, g.Cycle()*cycles*connections)
-	r.cpu = spent() - began
+	r.cpu = measure.Spent() - began
 	r.heap = heap()
 	r.feed.tracker.Finish()
 	s := r.feed.tracker.Snapshot()

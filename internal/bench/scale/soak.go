@@ -9,6 +9,7 @@ import (
 
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
+	"github.com/rocescope/rocescope/internal/bench/measure"
 	"github.com/rocescope/rocescope/internal/bench/page"
 	"github.com/rocescope/rocescope/internal/bench/traffic"
 )
@@ -76,9 +77,9 @@ func (d *day) growth() float64 {
 
 func soak(b *bench) ([]page.Row, error) {
 	d := day{hours: 24, connections: 2_000 / b.shrink, packets: 1_000_000 / b.shrink, room: 8_000 / b.shrink, damage: 5_003}
-	began := spent()
+	began := measure.Spent()
 	d.run()
-	cpu := spent() - began
+	cpu := measure.Spent() - began
 	f := d.feed
 	growth := d.growth()
 	all := uint64(d.hours * d.connections)

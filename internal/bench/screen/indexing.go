@@ -8,23 +8,13 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rocescope/rocescope/captures"
+	"github.com/rocescope/rocescope/internal/bench/measure"
 	"github.com/rocescope/rocescope/internal/bench/page"
 	"github.com/rocescope/rocescope/internal/engine"
 	"github.com/rocescope/rocescope/internal/filter"
 	"github.com/rocescope/rocescope/internal/index"
 )
-
-// spent is the processor time of this process so far, of all its threads.
-func spent() time.Duration {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
 
 func millis(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d)/1e6) }
 func seconds(d time.Duration) string {
@@ -50,18 +40,18 @@ func indexing(b *bench) ([]page.Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		before := spent()
+		before := measure.Spent()
 		if _, err := engine.New(eo).Run(ctx, src); err != nil {
 			return nil, err
 		}
-		alone = append(alone, (spent() - before).Seconds())
+		alone = append(alone, (measure.Spent() - before).Seconds())
 
 		if x != nil {
 			if err := x.Close(); err != nil {
 				return nil, err
 			}
 		}
-		before = spent()
+		before = measure.Spent()
 		began := time.Now()
 		if x, err = index.Open(ctx, index.Options{Open: open, Again: true, Engine: eo}); err != nil {
 			return nil, err
@@ -77,7 +67,7 @@ func indexing(b *bench) ([]page.Row, error) {
 		if _, err := x.Result(); err != nil {
 			return nil, err
 		}
-		with = append(with, (spent() - before).Seconds())
+		with = append(with, (measure.Spent() - before).Seconds())
 	}
 	defer x.Close()
 	n := float64(x.Last())
@@ -106,7 +96,7 @@ func indexing(b *bench) ([]page.Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		before, began := spent(), time.Now()
+		before, began := measure.Spent(), time.Now()
 		v, err := x.Filter(ctx, f)
 		if err != nil {
 			return nil, err
@@ -116,7 +106,7 @@ func indexing(b *bench) ([]page.Row, error) {
 			return nil, err
 		}
 		out = append(out, page.Row{
-			What: "filter of the whole capture: `" + text + "`", Ours: seconds(time.Since(began)) + ", processor time " + seconds(spent()-before),
+			What: "filter of the whole capture: `" + text + "`", Ours: seconds(time.Since(began)) + ", processor time " + seconds(measure.Spent()-before),
 			Other: fmt.Sprintf("%d packets", v.Len()),
 		})
 		v.Close()

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rocescope/rocescope/captures"
+	"github.com/rocescope/rocescope/internal/bench/measure"
 	"github.com/rocescope/rocescope/internal/bench/page"
 	"github.com/rocescope/rocescope/internal/engine"
 )
@@ -222,9 +223,9 @@ func withoutScreen(b *bench, to string, how ...string) (got bare, err error) {
 		ended <- err
 	}()
 	send := sender(b, to, how...)
-	before, began := spent(), time.Now()
+	before, began := measure.Spent(), time.Now()
 	failed := send.Run()
-	got.part = float64(spent()-before) / float64(time.Since(began))
+	got.part = float64(measure.Spent()-before) / float64(time.Since(began))
 	live.Stop() // what was let in still comes
 	if err := errors.Join(failed, <-ended); err != nil {
 		return got, fmt.Errorf("capturing without a screen: %w: %s", err, send.Stderr)

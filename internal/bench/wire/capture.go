@@ -105,7 +105,7 @@ func capturingCost(b *bench) ([]page.Row, error) {
 			most := mallocs(all[1+i])
 			rows = append(rows, page.Row{
 				What: what + ", " + of.what, Ours: nanoseconds(all[1+i]), Other: bare, Ratio: by.String(),
-				Goal: fmt.Sprintf("≤ %.1f", of.goal), Met: page.Judge(by.median <= of.goal),
+				Goal: fmt.Sprintf("≤ %.1f", of.goal), Met: page.Judge(by.Median <= of.goal),
 			}, page.Row{
 				What: "allocations per packet, at most, of the same", Ours: fmt.Sprintf("%.5f", most), Goal: "0", Met: page.Judge(most < 0.01),
 			})

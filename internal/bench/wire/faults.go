@@ -95,7 +95,7 @@ func withFaults(b *bench) ([]page.Row, error) {
 		by := ratios(all[i+1], all[0], result.rate) // what was dropped on purpose did not arrive
 		rows = append(rows, page.Row{
 			What: fmt.Sprintf("`inject` over AF_XDP, WRITEs of %d bytes, with %s", size, c.what), Ours: millions(all[i+1]),
-			Other: "without rules: " + millions(all[0]), Ratio: by.String(), Goal: c.goal, Met: page.Judge(by.median >= c.least),
+			Other: "without rules: " + millions(all[0]), Ratio: by.String(), Goal: c.goal, Met: page.Judge(by.Median >= c.least),
 		})
 	}
 	bridged, err := bridge(b, s)
@@ -131,7 +131,7 @@ func bridge(b *bench, s *sink) ([]page.Row, error) {
 		by := ratios(all[0], all[1], result.rate)
 		rows = append(rows, page.Row{
 			What: fmt.Sprintf("`wire` over AF_XDP, frames of %d bytes, one way", len(frame)), Ours: millions(all[0]),
-			Other: "a sender of constant frames, a loop in Go: " + millions(all[1]), Ratio: by.String(), Goal: "≥ 0.45", Met: page.Judge(by.median >= 0.45),
+			Other: "a sender of constant frames, a loop in Go: " + millions(all[1]), Ratio: by.String(), Goal: "≥ 0.45", Met: page.Judge(by.Median >= 0.45),
 		})
 	}
 	return rows, nil

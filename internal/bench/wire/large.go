@@ -32,7 +32,7 @@ func largeFrames(b *bench) ([]page.Row, error) {
 		by := ratios(all[1+i], all[0], result.rate)
 		rows = append(rows, page.Row{
 			What: fmt.Sprintf("frames of %d bytes (MTU 4096) over AF_XDP, two descriptors: %s", len(long), layout), Ours: millions(all[1+i]),
-			Other: "4096 bytes, one descriptor: " + millions(all[0]), Ratio: by.String(), Goal: "≥ 0.65", Met: page.Judge(by.median >= 0.65),
+			Other: "4096 bytes, one descriptor: " + millions(all[0]), Ratio: by.String(), Goal: "≥ 0.65", Met: page.Judge(by.Median >= 0.65),
 		})
 	}
 	return rows, nil

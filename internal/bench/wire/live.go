@@ -48,7 +48,7 @@ func liveFrames(b *bench) ([]page.Row, error) {
 		by := ratios(all[0], all[1], result.rate)
 		rows = append(rows, page.Row{
 			What: fmt.Sprintf("live frames of %d bytes: PSN, VA and ICRC of each, %d QPs", len(frame), qps), Ours: millions(all[0]),
-			Other: "constant live frames: " + millions(all[1]), Ratio: by.String(), Goal: "≥ 0.85", Met: page.Judge(by.median >= 0.85),
+			Other: "constant live frames: " + millions(all[1]), Ratio: by.String(), Goal: "≥ 0.85", Met: page.Judge(by.Median >= 0.85),
 		})
 		if payload == 0 {
 			continue
@@ -59,7 +59,7 @@ func liveFrames(b *bench) ([]page.Row, error) {
 		by = ratios(all[0], all[1], result.rate)
 		rows = append(rows, page.Row{
 			What: fmt.Sprintf("the same live frames of %d bytes", len(frame)), Ours: millions(all[0]),
-			Other: "constant frames over AF_XDP: " + millions(all[1]), Ratio: by.String(), Goal: "> 1", Met: page.Judge(by.low > 1),
+			Other: "constant frames over AF_XDP: " + millions(all[1]), Ratio: by.String(), Goal: "> 1", Met: page.Judge(by.Low > 1),
 		})
 	}
 	return rows, nil

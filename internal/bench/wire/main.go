@@ -9,13 +9,11 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"syscall"
 
+	"github.com/rocescope/rocescope/internal/bench/measure"
 	"github.com/rocescope/rocescope/internal/bench/page"
 )
 
@@ -53,32 +51,12 @@ func main() {
 	if *inside {
 		err = run(*out, *only, *profile, *rounds)
 	} else {
-		err = enter()
+		err = measure.EnterNamespace(insideArg)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench-wire:", err)
 		os.Exit(1)
 	}
-}
-
-// enter runs this program again in a network namespace of its own, which ends with it.
-func enter() error {
-	if os.Geteuid() != 0 {
-		return errors.New("network namespaces and XDP need root: run it by sudo")
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	cmd := exec.Command(self, append([]string{insideArg}, os.Args[1:]...)...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-	err = cmd.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		os.Exit(exit.ExitCode()) // it has said why
-	}
-	return err
 }
 
 func run(out, only, profile string, rounds int) error {

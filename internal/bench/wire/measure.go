@@ -8,18 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/rocescope/rocescope/internal/bench/measure"
 )
-
-// spent is the processor time of this process so far, of all its threads. A virtual link's receiving half runs inside of the
-// sender's system call, and is in it.
-func spent() time.Duration {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
 
 // contestant sends, or receives, about as many packets as it is asked for. It says how many arrived, what that took, and what
 // it allocated for it.
@@ -39,9 +29,9 @@ func loop(arrived func() (uint64, error), f func() error) (r result, err error) 
 	if err != nil {
 		return r, err
 	}
-	began := spent()
+	began := measure.Spent()
 	err = f()
-	r.cpu = spent() - began
+	r.cpu = measure.Spent() - began
 	if err != nil {
 		return r, err
 	}
@@ -79,21 +69,6 @@ func inTurn(rounds, packets int, who ...contestant) ([][]result, error) {
 	return all, nil
 }
 
-// spread is a median and the quartiles beside it.
-type spread struct{ low, median, high float64 }
-
-func spreadOf(v []float64) spread {
-	s := slices.Sorted(slices.Values(v))
-	at := func(share float64) float64 {
-		x := share * float64(len(s)-1)
-		i := int(x)
-		return s[i] + (s[min(i+1, len(s)-1)]-s[i])*(x-float64(i))
-	}
-	return spread{at(0.25), at(0.5), at(0.75)}
-}
-
-func (s spread) String() string { return fmt.Sprintf("%.2f [%.2f–%.2f]", s.median, s.low, s.high) }
-
 // each computes something from every result.
 func each(r []result, f func(result) float64) (v []float64) {
 	for i := range r {
@@ -103,20 +78,20 @@ func each(r []result, f func(result) float64) (v []float64) {
 }
 
 // ratios pairs two contestants' results, round by round.
-func ratios(a, b []result, f func(result) float64) spread {
+func ratios(a, b []result, f func(result) float64) measure.Spread {
 	var v []float64
 	for i := range a {
 		v = append(v, f(a[i])/f(b[i]))
 	}
-	return spreadOf(v)
+	return measure.Of(v)
 }
 
 func millions(r []result) string {
-	return fmt.Sprintf("%.3f M/CPU-s", spreadOf(each(r, result.rate)).median/1e6)
+	return fmt.Sprintf("%.3f M/CPU-s", measure.Of(each(r, result.rate)).Median/1e6)
 }
 
 func nanoseconds(r []result) string {
-	return fmt.Sprintf("%.0f ns", spreadOf(each(r, result.cost)).median)
+	return fmt.Sprintf("%.0f ns", measure.Of(each(r, result.cost)).Median)
 }
 
 // mallocs is how many allocations each packet took, in the round that took most.

@@ -137,7 +137,7 @@ func overXDP(b *bench) ([]page.Row, error) {
 			by := ratios(all[0], other, result.rate)
 			rows = append(rows, page.Row{
 				What: what, Ours: millions(all[0]), Other: with + ": " + millions(other),
-				Ratio: by.String(), Goal: "≥ 0.95", Met: page.Judge(by.median >= 0.95),
+				Ratio: by.String(), Goal: "≥ 0.95", Met: page.Judge(by.Median >= 0.95),
 			})
 		}
 		compare("constant frames, a loop in Go", all[1])
