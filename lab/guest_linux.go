@@ -79,6 +79,28 @@ func BootAt(image *Image, seat Seat) (*Guest, error) {
 	return g, nil
 }
 
+// BootPair starts a guest at each of two seats, at the same time.
+func BootPair(image *Image, seats [2]Seat) (guests [2]*Guest, err error) {
+	var up [2]chan error
+	for i, seat := range seats {
+		up[i] = make(chan error, 1)
+		go func() {
+			var err error
+			guests[i], err = BootAt(image, seat)
+			up[i] <- err
+		}()
+	}
+	if err := errors.Join(<-up[0], <-up[1]); err != nil {
+		for _, g := range guests {
+			if g != nil {
+				g.Close()
+			}
+		}
+		return [2]*Guest{}, err
+	}
+	return guests, nil
+}
+
 func (g *Guest) boot(image *Image, seat Seat) error {
 	began := time.Now()
 	var err error

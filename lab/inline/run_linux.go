@@ -50,16 +50,7 @@ func Open(image *lab.Image, rocescope string) (p *Pair, err error) {
 	if p.folder, err = os.MkdirTemp(image.Scratch(), "inline-"); err != nil {
 		return nil, err
 	}
-	var group [2]chan error
-	for i := range p.seats {
-		group[i] = make(chan error, 1)
-		go func() {
-			var err error
-			p.Guests[i], err = lab.BootAt(image, p.seats[i])
-			group[i] <- err
-		}()
-	}
-	if err := errors.Join(<-group[0], <-group[1]); err != nil {
+	if p.Guests, err = lab.BootPair(image, p.seats); err != nil {
 		p.Close()
 		return nil, err
 	}

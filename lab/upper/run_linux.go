@@ -47,16 +47,7 @@ func Open(image *lab.Image, rocescope string) (p *Pair, err error) {
 		return nil, err
 	}
 	seats := [2]lab.Seat{{N: 0, Bare: true}, {N: 1, Bare: true}}
-	var up [2]chan error
-	for i, s := range seats {
-		up[i] = make(chan error, 1)
-		go func() {
-			var err error
-			p.Guests[i], err = lab.BootAt(image, s)
-			up[i] <- err
-		}()
-	}
-	if err := errors.Join(<-up[0], <-up[1]); err != nil {
+	if p.Guests, err = lab.BootPair(image, seats); err != nil {
 		p.Close()
 		return nil, err
 	}
