@@ -57,6 +57,16 @@ type budget struct {
 // "never said".
 const neverGranted = 0
 
+// grantedBy is the credits that an answer grants.
+func grantedBy(p *dissect.Packet) int16 {
+	if p.Has(dissect.LayerAETH) && p.Syndrome.Kind() == dissect.KindACK {
+		if n, ok := dissect.Credits(p.Syndrome.Value()); ok {
+			return int16(min(n, 0x7FFE)) + 1
+		}
+	}
+	return neverGranted
+}
+
 // congestionMemory is how long behind a CNP a slow sender is taken for one that
 // slows down for it: a card's rate rises again over some such periods.
 const congestionMemory = 1_500_000
@@ -75,7 +85,11 @@ func (t *Tracker) spend(c *conn, r Direction, x *extras, p *dissect.Packet, m *M
 			b.paused = t.pauses.pausedFor(&c.stream[r], p.Time)
 		}
 	} else if p.Time > b.last {
+		short := b.spent[waitCredit]
 		t.elapse(b, &c.stream[r], p.Time)
+		if short = b.spent[waitCredit] - short; short > 0 && x.detail.series != nil {
+			x.detail.series.waited(r, short)
+		}
 	}
 	if m.Bits&MarkRequest != 0 {
 		if m.Bits&MarkRetransmission != 0 && x.recovery[r].cause == CauseTimeout {
@@ -87,10 +101,7 @@ func (t *Tracker) spend(c *conn, r Direction, x *extras, p *dissect.Packet, m *M
 		b.inside = !p.Op().Ends()
 		b.lastReq = p.Time
 	} else if p.Has(dissect.LayerAETH) && p.Syndrome.Kind() == dissect.KindACK {
-		b.granted = neverGranted
-		if n, ok := dissect.Credits(p.Syndrome.Value()); ok {
-			b.granted = int16(min(n, 0x7FFE)) + 1
-		}
+		b.granted = grantedBy(p)
 	}
 	b.kind = t.waitsFor(h, r, x, b, p.Time)
 }

@@ -32,8 +32,11 @@ type PointStream struct {
 	Messages                uint64 // completed
 	Retransmissions         uint64 // packets sent again
 	CE, CNPs                uint64
-	InFlight                uint64 // most payload bytes sent, or asked for, and not acknowledged
-	Outstanding             uint32 // most messages open
+	InFlight                uint64        // most payload bytes sent, or asked for, and not acknowledged
+	Outstanding             uint32        // most messages open
+	Credits                 int           // fewest that an answer of the interval granted
+	CreditsKnown            bool          // one did
+	CreditWait              time.Duration // waits for credits that ended in the interval, as in Budget.Credit
 	Latency                 PointLatency
 	RTT                     RTT // in nanoseconds; Max is not kept
 }
@@ -69,6 +72,8 @@ type pointDir struct {
 	rttCount, latCount      uint32
 	rttMin, rttSum          int64
 	latMax                  int64
+	creditWait              int64
+	granted                 int16         // as in budget.granted
 	lat                     latencyCounts // of latCount latencies
 }
 
@@ -92,6 +97,9 @@ func (s *series) packet(h *half, d Direction, p *dissect.Packet, m *Mark) {
 		at.mark(m)
 	}
 	if m.Bits&MarkRequest == 0 {
+		if n := grantedBy(p); n != neverGranted {
+			s.points[len(s.points)-1].dir[d.Reverse()].grant(n)
+		}
 		return
 	}
 	if m.Bits&markAgain == 0 {
@@ -167,6 +175,10 @@ func (p *pointDir) merge(o *pointDir) {
 	if o.rttCount > 0 && (p.rttCount == 0 || o.rttMin < p.rttMin) {
 		p.rttMin = o.rttMin
 	}
+	p.creditWait += o.creditWait
+	if o.granted != neverGranted {
+		p.grant(o.granted)
+	}
 	p.rttCount += o.rttCount
 	p.rttSum += o.rttSum
 	p.latCount += o.latCount
@@ -187,6 +199,13 @@ func (l *latencyCounts) add(b int, n uint16) {
 		n = (n + 1) / 2
 	}
 	l[b] += n
+}
+
+// grant takes the credits that an answer granted.
+func (p *pointDir) grant(n int16) {
+	if p.granted == neverGranted || n < p.granted {
+		p.granted = n
+	}
 }
 
 func (p *pointDir) mark(m *Mark) {
@@ -239,6 +258,13 @@ func (s *series) settled(c *conn, d Direction, f *inflight) {
 	p.lat.add(bucketOf(int64(ns)), 1)
 }
 
+// waited takes a wait for credits that the newest packet ended.
+func (s *series) waited(d Direction, ns int64) {
+	if len(s.points) > 0 {
+		s.points[len(s.points)-1].dir[d].creditWait += ns
+	}
+}
+
 // roundTrip takes a round trip that the newest packet ended.
 func (s *series) roundTrip(d Direction, ns int64) {
 	if len(s.points) == 0 {
@@ -269,7 +295,10 @@ func (p *pointDir) record() PointStream {
 	r := PointStream{
 		Packets: p.packets, Bytes: p.bytes, Payload: p.payload, Messages: p.messages,
 		Retransmissions: uint64(p.resent), CE: uint64(p.ce), CNPs: uint64(p.cnps),
-		InFlight: p.inflight, Outstanding: p.outstanding,
+		InFlight: p.inflight, Outstanding: p.outstanding, CreditWait: duration(p.creditWait),
+	}
+	if p.granted != neverGranted {
+		r.Credits, r.CreditsKnown = int(p.granted)-1, true
 	}
 	if p.rttCount > 0 {
 		r.RTT = RTT{Count: uint64(p.rttCount), Min: p.rttMin, Mean: p.rttSum / int64(p.rttCount)}

@@ -98,6 +98,41 @@ func TestSeriesDoubles(t *testing.T) {
 	}
 }
 
+// TestSeriesOfCredits: what answers grant, the fewest of an interval, and how long a requester had none left; nothing where
+// answers say nothing of credits.
+func TestSeriesOfCredits(t *testing.T) {
+	x := testkit.NewExchange(testkit.ExchangeOptions{Credit: 1, Gap: time.Nanosecond})
+	x.Connect()
+	x.B.Answer(x.A.Send(10)) // grants one
+	m := x.A.Send(10)
+	x.Wait(2 * time.Millisecond)
+	x.B.Acknowledge(m.First, 0x05, 2) // grants six
+	x.B.Acknowledge(m.First, 0x1F, 2) // says nothing
+	ser := &lookWith(Options{Series: true}, 256, x.Frames()).only(t).Detail.Series
+	if len(ser.Points) != 2 {
+		t.Fatalf("%d points: %+v", len(ser.Points), ser.Points)
+	}
+	first, last := &ser.Points[0].Streams[AToB], &ser.Points[1].Streams[AToB]
+	if !first.CreditsKnown || first.Credits != 1 || first.CreditWait != 0 || first.Outstanding != 1 {
+		t.Errorf("first: %+v", first)
+	}
+	if !last.CreditsKnown || last.Credits != 6 || last.CreditWait < 2*time.Millisecond || last.CreditWait > 2100*time.Microsecond {
+		t.Errorf("last: %+v", last)
+	}
+	for i := range ser.Points {
+		if b := &ser.Points[i].Streams[BToA]; b.CreditsKnown || b.CreditWait != 0 {
+			t.Errorf("B asked for nothing: %+v", b)
+		}
+	}
+	var sum pointDir
+	for _, n := range []int16{neverGranted, 4, neverGranted, 2, 3} { // as when intervals are put together
+		sum.merge(&pointDir{granted: n, creditWait: 5})
+	}
+	if r := sum.record(); r.Credits != 1 || !r.CreditsKnown || r.CreditWait != 25 {
+		t.Errorf("together: %+v", r)
+	}
+}
+
 // TestSeriesBackwards: time stamps that go backwards do no harm.
 func TestSeriesBackwards(t *testing.T) {
 	s := newSeries(1000)

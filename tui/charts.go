@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -128,6 +129,7 @@ type connChart struct {
 	title  string
 	unit   func(float64) string
 	curves []connCurve
+	events func(*flows.Series) []draw.Event // its own, over those that all charts have; nil without
 }
 
 type connCurve struct {
@@ -152,14 +154,15 @@ func bytesOf(v float64) string { return report.Bytes(uint64(max(v, 0))) }
 
 // connCharts are the charts of a connection, for the directions that carry something.
 func connCharts(k *flows.Connection) []connChart {
-	var rate, done, flight, lat connChart
+	var rate, done, flight, lat, credit connChart
 	rate = connChart{title: "Payload rate", unit: bitsText}
 	done = connChart{title: "Messages completed", unit: func(v float64) string { return draw.Short(v) + "/s" }}
 	flight = connChart{title: "Sent and not acknowledged (≤ what the requester had)", unit: bytesOf}
 	lat = connChart{title: "Latency, ~p50 and ~p99", unit: seconds}
+	credit = connChart{title: "Credits granted (fewest), messages open (most, ≤)", unit: draw.Short, events: creditEvents}
 	styles := [2][2]cells.Style{{cells.Chart1, cells.Chart2}, {cells.Chart4, cells.Chart3}}
 	for d := range flows.Direction(2) {
-		name := map[flows.Direction]string{flows.AToB: "A→B", flows.BToA: "B→A"}[d]
+		name := way(d)
 		st := &k.Streams[d]
 		if st.PayloadBytes > 0 {
 			rate.curves = append(rate.curves, connCurve{name, styles[d][0], d, true, func(p *flows.PointStream, every time.Duration) (float64, bool) {
@@ -180,10 +183,36 @@ func connCharts(k *flows.Connection) []connChart {
 				}})
 		}
 	}
+	for d := range flows.Direction(2) {
+		if name := way(d); grants(k, d) {
+			credit.curves = append(credit.curves,
+				connCurve{name + " granted", styles[d][0], d, false, func(p *flows.PointStream, _ time.Duration) (float64, bool) {
+					return float64(p.Credits), p.CreditsKnown
+				}},
+				connCurve{name + " open", styles[d][1], d, false, func(p *flows.PointStream, _ time.Duration) (float64, bool) {
+					return float64(p.Outstanding), p.Outstanding > 0
+				}})
+		}
+	}
 	var all []connChart
-	for _, ch := range []connChart{rate, flight, lat, done} {
+	for _, ch := range []connChart{rate, flight, lat, done, credit} {
 		if len(ch.curves) > 0 {
 			all = append(all, ch)
+		}
+	}
+	return all
+}
+
+// grants says whether answers told the requester of a direction how many credits it has. Most do not: code 31 says nothing of them.
+func grants(k *flows.Connection, d flows.Direction) bool {
+	return k.Detail != nil && slices.ContainsFunc(k.Detail.Series.Points, func(p flows.Point) bool { return p.Streams[d].CreditsKnown })
+}
+
+// creditEvents are the moments at which a wait for credits ended.
+func creditEvents(series *flows.Series) (all []draw.Event) {
+	for i := range series.Points {
+		if p := &series.Points[i]; p.Streams[0].CreditWait+p.Streams[1].CreditWait > 0 {
+			all = append(all, draw.Event{Time: p.Time, Rune: 'w', Style: cells.Warn})
 		}
 	}
 	return all
@@ -217,15 +246,21 @@ func readSeries(s *screen, k *flows.Connection, read *reader) string {
 	series := &k.Detail.Series
 	text := ", each " + dur(int64(series.Interval))
 	if read.at == 0 {
-		return text + " (N NAK or RNR, ! PSNs missing, r sent again, c CE or CNP)"
+		legend := "N NAK or RNR, ! PSNs missing, r sent again, c CE or CNP"
+		if grants(k, flows.AToB) || grants(k, flows.BToA) {
+			legend += ", w waited for credits"
+		}
+		return text + " (" + legend + ")"
 	}
 	var again, congested uint64
+	var waited time.Duration
 	half := max(read.step, int64(series.Interval)) / 2
 	for i := range series.Points {
 		if p := &series.Points[i]; p.Time+int64(series.Interval) > read.at-half && p.Time <= read.at+half {
 			for d := range p.Streams {
 				again += p.Streams[d].Retransmissions
 				congested += p.Streams[d].CE + p.Streams[d].CNPs
+				waited += p.Streams[d].CreditWait
 			}
 		}
 	}
@@ -235,6 +270,9 @@ func readSeries(s *screen, k *flows.Connection, read *reader) string {
 	}
 	if congested > 0 {
 		text += ", " + report.Count(congested) + " CE or CNP"
+	}
+	if waited > 0 {
+		text += ", " + dur(int64(waited)) + " without credits"
 	}
 	return text
 }
@@ -267,6 +305,9 @@ func drawSeries(s *screen, c *cells.Canvas, k *flows.Connection, of *connChart, 
 		if p != nil {
 			ch.Events = append(ch.Events, p.Events()...)
 		}
+	}
+	if of.events != nil {
+		ch.Events = append(ch.Events, of.events(series)...)
 	}
 	ch.Draw(c)
 	read.drawn(&ch, c.W)

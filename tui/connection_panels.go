@@ -110,6 +110,9 @@ func (v *connectionView) settings(c *cells.Canvas, y int, q *flows.QP) int {
 		if u.RQConsumed > 0 {
 			text += fmt.Sprintf("; %s receives consumed", report.Count(u.RQConsumed))
 		}
+		if u.CreditLimit >= 0 {
+			text += fmt.Sprintf("; %s granted to it last", report.Plural(uint64(u.Credits), "credit"))
+		}
 		if u.Retries > 0 {
 			text += fmt.Sprintf("; one message begun again %d times", u.Retries)
 		}

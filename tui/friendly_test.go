@@ -15,6 +15,7 @@ import (
 	"github.com/rocescope/rocescope/captures"
 	"github.com/rocescope/rocescope/captures/samples"
 	"github.com/rocescope/rocescope/dissect"
+	"github.com/rocescope/rocescope/internal/testkit"
 	"github.com/rocescope/rocescope/tui/cells"
 )
 
@@ -117,6 +118,32 @@ func TestChartsAreRead(t *testing.T) {
 	u.press("2", "enter", "tab", "tab", "tab", "z").sees("Charts, each 524 µs (N NAK or RNR, !", "Payload rate", "Messages completed", "!N", "rN").press("right").sees("Charts, each 524 µs, at 1.1")
 	u.press("alt-5", "right").sees("A→B p50").press("esc").seesNot(", at 1.")
 	u.sees("#1")
+}
+
+// TestCreditsAreCharted: of a requester that had none left for a while; where answers say nothing of credits there is no chart.
+func TestCreditsAreCharted(t *testing.T) {
+	for _, c := range []struct {
+		code    uint8
+		charted bool
+	}{{1, true}, {dissect.NoCreditInfo, false}} {
+		x := testkit.NewExchange(testkit.ExchangeOptions{Credit: c.code})
+		x.Connect()
+		for range 3 {
+			m := x.A.Send(10)
+			x.Wait(5 * time.Millisecond)
+			x.B.Answer(m)
+		}
+		u := openUser(t, testkit.WriteCapture(t, "credits.pcap", x.Frames()), 120, 50)
+		u.press("2", "enter", "tab", "tab", "tab", "z").sees("Messages completed")
+		if !c.charted {
+			u.seesNot("Credits granted", "waited for credits", "without credits", "waited, credits")
+			continue
+		}
+		u.sees("Credits granted (fewest), messages open (most, ≤)  ■ A→B granted  ■ A→B open", "w waited for credits)")
+		u.press("left").sees(" without credits").press("1", "2", "enter").sees("waited, credits", "in flight", "1 credit granted to it last")
+		u.do(func() { u.s.ascii = true })
+		u.press("tab", "tab", "tab", "z").sees("Credits granted")
+	}
 }
 
 func TestUndoTakesBackOneChangeAtATime(t *testing.T) {

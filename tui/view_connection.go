@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rocescope/rocescope/flows"
 	"github.com/rocescope/rocescope/internal/report"
@@ -260,7 +261,49 @@ func (v *connectionView) drawNumbers(s *screen, c *cells.Canvas, k *flows.Connec
 	count("wrong ICRC", cells.Bad, func(x *flows.Stream) uint64 { return x.BadICRC })
 	count("congestion experienced", cells.Congestion, func(x *flows.Stream) uint64 { return x.ECNCE })
 	count("CNPs", cells.Congestion, func(x *flows.Stream) uint64 { return x.CNPs })
+	if k.Detail != nil {
+		for i, part := range budgetParts {
+			line(part.label, func(x *flows.Stream) (string, cells.Style) {
+				b := &k.Detail.Budget[btoi(x == &k.Streams[1])]
+				d := part.of(b)
+				if d <= 0 {
+					return "", cells.Faint
+				}
+				text := part.mark + dur(int64(d))
+				if i > 0 {
+					text += ", " + share(d, b.Total)
+				}
+				return text, part.style
+			})
+		}
+	}
 	v.scroll = max(0, min(v.scroll, y+v.scroll-c.H))
+}
+
+// share is a part of a whole in hundredths.
+func share(part, whole time.Duration) string {
+	if part*200 < whole {
+		return "<1 %"
+	}
+	return fmt.Sprintf("%.0f %%", 100*float64(part)/float64(whole))
+}
+
+// budgetParts is where the time of a requester went; the first is all of it.
+var budgetParts = []struct {
+	label, mark string // the mark says that it is estimated
+	style       cells.Style
+	of          func(*flows.Budget) time.Duration
+}{
+	{"time as a requester", "", cells.Plain, func(b *flows.Budget) time.Duration { return b.Total }},
+	{"  nothing to send", "", cells.Plain, func(b *flows.Budget) time.Duration { return b.Application }},
+	{"  in flight", "", cells.Plain, func(b *flows.Budget) time.Duration { return b.InFlight }},
+	{"  waited, RNR", "", cells.Warn, func(b *flows.Budget) time.Duration { return b.RNR }},
+	{"  waited, time-outs", "", cells.Warn, func(b *flows.Budget) time.Duration { return b.Timeout }},
+	{"  waited, behind NAKs", "", cells.Warn, func(b *flows.Budget) time.Duration { return b.Recovery }},
+	{"  waited, credits", "", cells.Warn, func(b *flows.Budget) time.Duration { return b.Credit }},
+	{"  waited, READ depth", "", cells.Warn, func(b *flows.Budget) time.Duration { return b.ReadDepth }},
+	{"  slowed by CNPs", "~", cells.Congestion, func(b *flows.Budget) time.Duration { return b.Congestion }},
+	{"  paused", "~", cells.Congestion, func(b *flows.Budget) time.Duration { return b.Paused }},
 }
 
 func orNone(n uint64) string {
