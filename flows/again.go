@@ -1,113 +1,8 @@
 package flows
 
 import (
-	"slices"
-
 	"github.com/rocescope/rocescope/dissect"
 )
-
-// gap is a run of request PSNs that later ones passed by.
-type gap struct {
-	from, to dissect.PSN // to is not part of it
-	time     int64
-	frame    uint64
-	naked    bool // its responder asked for it
-	acked    bool // its responder acknowledged beyond it
-	again    bool // seen once, missing when it was sent again
-}
-
-// maxGaps bounds the gaps remembered per stream; beyond it the oldest is
-// settled by what is known.
-const maxGaps = 64
-
-// openGap notes that the PSNs from the expected one up to p's are missing.
-func (t *Tracker) openGap(c *conn, d Direction, from dissect.PSN, p *dissect.Packet, m *Mark) {
-	x := t.rare(c)
-	m.Bits |= MarkAfterGap
-	x.count(d).OutOfOrder++
-	g := gap{from: from, to: p.PSN, time: p.Time, frame: p.Number}
-	x.gaps[d] = append(x.gaps[d], g)
-	t.boundGaps(c, d)
-	t.report(findPSNGap, c, d, p, m, uint64(p.PSN.Sub(from)), uint64(from))
-}
-
-// boundGaps settles the oldest gaps where there are too many.
-func (t *Tracker) boundGaps(c *conn, d Direction) {
-	x := t.rare(c)
-	for len(x.gaps[d]) > maxGaps {
-		g := x.gaps[d][0]
-		x.gaps[d] = slices.Delete(x.gaps[d], 0, 1)
-		t.settleGap(c, d, &g)
-	}
-}
-
-// gapBefore reports whether PSNs before p are missing.
-func (t *Tracker) gapBefore(c *conn, d Direction, p dissect.PSN) bool {
-	x := t.extrasOf(c)
-	return x != nil && len(x.gaps[d]) > 0 && x.gaps[d][0].from.Before(p)
-}
-
-// gapAt returns the gap that holds a PSN.
-func (t *Tracker) gapAt(c *conn, d Direction, p dissect.PSN) *gap {
-	x := t.extrasOf(c)
-	if x == nil {
-		return nil
-	}
-	for i := range x.gaps[d] {
-		if g := &x.gaps[d][i]; !p.Before(g.from) && p.Before(g.to) {
-			return g
-		}
-	}
-	return nil
-}
-
-// fillGap takes a PSN out of the gaps; false where it was in none.
-func (t *Tracker) fillGap(c *conn, d Direction, p dissect.PSN) bool {
-	g := t.gapAt(c, d, p)
-	if g == nil {
-		return false
-	}
-	x := t.extras[c.extras]
-	rest := *g
-	rest.from = p.Add(1)
-	g.to = p
-	at := 0
-	for i := range x.gaps[d] {
-		if &x.gaps[d][i] == g {
-			at = i
-		}
-	}
-	if rest.from != rest.to {
-		x.gaps[d] = slices.Insert(x.gaps[d], at+1, rest)
-	}
-	if x.gaps[d][at].from == x.gaps[d][at].to {
-		x.gaps[d] = slices.Delete(x.gaps[d], at, at+1)
-	}
-	t.boundGaps(c, d)
-	return true
-}
-
-// settleGap says what became of packets that never came.
-func (t *Tracker) settleGap(c *conn, d Direction, g *gap) {
-	if g.again {
-		return // what was lost of a resend is counted when the hole shows
-	}
-	n := uint64(g.to.Sub(g.from))
-	s := t.rare(c).count(d)
-	switch {
-	case g.acked && !g.naked:
-		s.CaptureLost += n
-		t.reportAt(findCaptureLoss, c, d, g.frame, g.time, n, uint64(g.from))
-	case c.transport == dissect.UC, c.transport == dissect.UD:
-		s.LostBeforeTap += n
-		t.reportAt(findLostForGood, c, d, g.frame, g.time, uint64(g.from), n)
-		t.addArg(findLostForGood, c, d, 1, n)
-	case g.naked:
-		s.LostBeforeTap += n
-	default:
-		s.Ambiguous += n
-	}
-}
 
 // verdict is what a packet with a PSN that was passed before turns out to be.
 type verdict uint8
@@ -156,30 +51,7 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 		t.fillGap(c, d, p.PSN)
 		t.fillSpan(c, d, p.PSN, n)
 	}
-	if v == copied && id == ipidSilent && rec.unsure.has(p.PSN) {
-		v = unclear
-	}
-	if v == copied && id == ipidSilent && h.flags&halfCopied != 0 && !rec.copied && p.PSN.After(rec.copyNext) {
-		v = unclear // with the packet before it may have begun a resend, which arrives out of order
-		rec.unsure.add(rec.copyNext, h.next)
-	}
-	copiedBefore := h.flags&halfCopied != 0 && p.PSN == rec.copyNext && id == ipidSilent
-	h.flags &^= halfCopied
-	if copiedBefore && (v == copied || v == unclear) { // two in a row are no lone copy
-		if rec.copied {
-			s.NetworkDuplicates--
-			s.Ambiguous++
-			t.retract(findNetworkDuplicate, c, d)
-		}
-		v, cause = unclear, NumCauses
-		rec.unsure.add(p.PSN.Add(-1), h.next)
-		if rec.nak.psn == p.PSN.Add(-1) && rec.nak.time != 0 { // the requester went back
-			v, cause = sentAgain, CauseNAK
-			s.Ambiguous--
-			s.RetransmittedPackets++
-			s.RetransmittedBytes += uint64(p.WireLen)
-		}
-	}
+	v, cause = t.doubtCopy(c, d, p, v, cause, id)
 	n, _ := t.span(c, d, p)
 	if p.Op().Family == dissect.Read {
 		rec.reads.add(p.PSN, p.PSN.Add(n))
@@ -208,20 +80,7 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 		h.flags |= halfCopied
 		return
 	case late:
-		rec.late.add(p.PSN, h.next)                      // a responder that does not reorder asks for what passed it, too
-		if missing && g.naked && g.to == g.from.Add(1) { // the NAK was for want of what was on its way
-			t.retract(findLostBeforeTap, c, d)
-		}
-		s.Reordered++
-		if !missing { // its retransmission has overtaken it: it was not lost
-			s.Duplicates++
-			if s.LostBeforeTap > 0 {
-				s.LostBeforeTap--
-				t.retract(findLostBeforeTap, c, d)
-			}
-		}
-		m.Bits |= MarkReordered
-		t.report(findReordered, c, d, p, m, uint64(p.PSN), uint64(h.next.Sub(p.PSN)))
+		t.reordered(c, d, p, m, missing, g)
 	case sentAgain:
 		m.Bits |= MarkRetransmission
 		if !missing {
@@ -257,31 +116,97 @@ func (t *Tracker) again(c *conn, d Direction, p *dissect.Packet, m *Mark, id ipi
 		h.flags |= halfResending
 	}
 	if missing {
-		t.fillGap(c, d, p.PSN)
-		i := t.place(c, d, p, m)
-		f := &t.open[i]
-		if p.Op().Family == dissect.Read {
-			f.end = p.PSN.Add(n)
-			t.fillSpan(c, d, p.PSN, n)
-			rec.next = f.end
-			f.Segments = 1
-			h.depth++
-		} else if f.needsAnswer() {
-			h.depth++
-		}
-		t.sent(c, d, i, p, m)
-		t.joinParts(c, d, i)
-		if prev, _ := t.find(h, p.PSN); prev != 0 {
-			t.joinParts(c, d, prev)
-		}
-		if v == sentAgain {
-			if _, i := t.find(h, p.PSN); i != 0 {
-				t.open[i].Resends++
-			}
+		t.fillsGap(c, d, p, m, n)
+		if _, i := t.find(h, p.PSN); i != 0 && v == sentAgain {
+			t.open[i].Resends++
 		}
 		t.endUnacknowledged(c, d)
 		return
 	}
+	t.repeated(c, d, p, m, begins, cause)
+}
+
+// doubtCopy takes back that a packet, or the one before it, is a copy made by the network, where that is not sure.
+func (t *Tracker) doubtCopy(c *conn, d Direction, p *dissect.Packet, v verdict, cause Cause, id ipidVerdict) (verdict, Cause) {
+	h := &c.half[d]
+	rec := &t.rare(c).recovery[d]
+	s := t.rare(c).count(d)
+	if v == copied && id == ipidSilent && rec.unsure.has(p.PSN) {
+		v = unclear
+	}
+	if v == copied && id == ipidSilent && h.flags&halfCopied != 0 && !rec.copied && p.PSN.After(rec.copyNext) {
+		v = unclear // with the packet before it may have begun a resend, which arrives out of order
+		rec.unsure.add(rec.copyNext, h.next)
+	}
+	copiedBefore := h.flags&halfCopied != 0 && p.PSN == rec.copyNext && id == ipidSilent
+	h.flags &^= halfCopied
+	if copiedBefore && (v == copied || v == unclear) { // two in a row are no lone copy
+		if rec.copied {
+			s.NetworkDuplicates--
+			s.Ambiguous++
+			t.retract(findNetworkDuplicate, c, d)
+		}
+		v, cause = unclear, NumCauses
+		rec.unsure.add(p.PSN.Add(-1), h.next)
+		if rec.nak.psn == p.PSN.Add(-1) && rec.nak.time != 0 { // the requester went back
+			v, cause = sentAgain, CauseNAK
+			s.Ambiguous--
+			s.RetransmittedPackets++
+			s.RetransmittedBytes += uint64(p.WireLen)
+		}
+	}
+	return v, cause
+}
+
+// reordered counts a packet that others passed on the way, and takes back what its absence was taken for; g is its gap, if it was missing.
+func (t *Tracker) reordered(c *conn, d Direction, p *dissect.Packet, m *Mark, missing bool, g *gap) {
+	h := &c.half[d]
+	rec := &t.rare(c).recovery[d]
+	s := t.rare(c).count(d)
+	rec.late.add(p.PSN, h.next)                      // a responder that does not reorder asks for what passed it, too
+	if missing && g.naked && g.to == g.from.Add(1) { // the NAK was for want of what was on its way
+		t.retract(findLostBeforeTap, c, d)
+	}
+	s.Reordered++
+	if !missing { // its retransmission has overtaken it: it was not lost
+		s.Duplicates++
+		if s.LostBeforeTap > 0 {
+			s.LostBeforeTap--
+			t.retract(findLostBeforeTap, c, d)
+		}
+	}
+	m.Bits |= MarkReordered
+	t.report(findReordered, c, d, p, m, uint64(p.PSN), uint64(h.next.Sub(p.PSN)))
+}
+
+// fillsGap accounts for a request of n PSNs that the capture has not had before, in a gap.
+func (t *Tracker) fillsGap(c *conn, d Direction, p *dissect.Packet, m *Mark, n int) {
+	h := &c.half[d]
+	rec := &t.rare(c).recovery[d]
+	t.fillGap(c, d, p.PSN)
+	i := t.place(c, d, p, m)
+	f := &t.open[i]
+	if p.Op().Family == dissect.Read {
+		f.end = p.PSN.Add(n)
+		t.fillSpan(c, d, p.PSN, n)
+		rec.next = f.end
+		f.Segments = 1
+		h.depth++
+	} else if f.needsAnswer() {
+		h.depth++
+	}
+	t.sent(c, d, i, p, m)
+	t.joinParts(c, d, i)
+	if prev, _ := t.find(h, p.PSN); prev != 0 {
+		t.joinParts(c, d, prev)
+	}
+}
+
+// repeated notes at its message that a request was seen once more; begins says that a run of resends begins with it.
+func (t *Tracker) repeated(c *conn, d Direction, p *dissect.Packet, m *Mark, begins bool, cause Cause) {
+	h := &c.half[d]
+	x := t.rare(c)
+	rec := &x.recovery[d]
 	_, i := t.find(h, p.PSN)
 	if i == 0 { // settled before
 		older := h.head != 0 && t.open[h.head].FirstPSN.Before(p.PSN) // that one, too, may be what it went back for
@@ -347,34 +272,6 @@ const maxOvertaken = 8
 // the same READ.
 func resumes(f *inflight, p *dissect.Packet) bool {
 	return p.Op().Family == dissect.Read && p.RKey == f.RKey && p.VA-f.VA < max(f.Bytes, 1)
-}
-
-// fillSpan takes the PSNs of a READ's answers out of the gaps: they were never
-// requests.
-func (t *Tracker) fillSpan(c *conn, d Direction, first dissect.PSN, n int) {
-	if n < 2 || t.extrasOf(c) == nil {
-		return
-	}
-	x := t.rare(c)
-	from, to := first.Add(1), first.Add(n)
-	kept := make([]gap, 0, len(x.gaps[d])+1)
-	for _, g := range x.gaps[d] {
-		before, behind := g, g // what of it lies outside
-		if before.to.After(from) {
-			before.to = from
-		}
-		if behind.from.Before(to) {
-			behind.from = to
-		}
-		if before.from.Before(before.to) {
-			kept = append(kept, before)
-		}
-		if behind.from.Before(behind.to) {
-			kept = append(kept, behind)
-		}
-	}
-	x.gaps[d] = kept
-	t.boundGaps(c, d)
 }
 
 // judge tells a retransmission from a copy and from a late packet, and a

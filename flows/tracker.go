@@ -116,12 +116,6 @@ type lookup struct {
 	ok    bool
 }
 
-const chunkBits = 10
-
-// mostConnections leaves a part of what a streamRef can name to those that are
-// held while their other side is looked for, which come on top.
-const mostConnections = 7 << 20
-
 // New returns a tracker.
 func New(opt Options) *Tracker {
 	if opt.MaxConnections == 0 {
@@ -149,8 +143,6 @@ func New(opt Options) *Tracker {
 	}
 	return t
 }
-
-func (t *Tracker) conn(slot uint32) *conn { return &t.slab[slot>>chunkBits][slot&(1<<chunkBits-1)] }
 
 // Track follows a batch of packets.
 func (t *Tracker) Track(b *Batch) {
@@ -381,58 +373,6 @@ func (t *Tracker) track(c *conn, d Direction, p *dissect.Packet, frame []byte, m
 	}
 }
 
-// ipidVerdict is what the IPv4 identification says of a packet.
-type ipidVerdict uint8
-
-const (
-	ipidSilent ipidVerdict = iota // does not run, or no IPv4
-	ipidNew                       // later than all before: sent anew
-	ipidCopy                      // seen before: the same packet again
-	ipidLate                      // earlier than others, and not seen before: overtaken
-)
-
-// ipidWindow is how many identifications back are remembered.
-const ipidWindow = 64
-
-// judgeIPID follows a sender's IPv4 identification. Where it counts up, a
-// retransmission has a new one, a copy made by the network the same one, and a
-// packet that was overtaken one that was left out.
-func judgeIPID(s *stream, p *dissect.Packet, first bool) ipidVerdict {
-	if !p.Has(dissect.LayerIPv4) {
-		return ipidSilent
-	}
-	if first {
-		s.ipid, s.ipidSeen = p.IPID, 1
-		return ipidSilent
-	}
-	step := int(int16(p.IPID - s.ipid))
-	v := ipidNew
-	switch {
-	case step > 0:
-		s.ipidSeen = s.ipidSeen<<min(step, ipidWindow) | 1
-		s.ipid = p.IPID
-		if s.ipidRuns < 255 {
-			s.ipidRuns++
-		}
-	case step <= -ipidWindow:
-		v = ipidSilent
-	default:
-		bit := uint64(1) << -step
-		v = ipidLate
-		if s.ipidSeen&bit != 0 {
-			v = ipidCopy
-			if p.IPID == 0 {
-				s.ipidRuns = 0
-			}
-		}
-		s.ipidSeen |= bit
-	}
-	if s.ipidRuns < 3 {
-		return ipidSilent
-	}
-	return v
-}
-
 // Finish settles everything that waited for more packets. Call it once, when
 // there are none.
 func (t *Tracker) Finish() {
@@ -445,61 +385,6 @@ func (t *Tracker) Finish() {
 	}
 	t.verdicts(t.addFinding)
 	t.finished = true
-}
-
-// eachConn calls f for every live connection in the order of the slab.
-func (t *Tracker) eachConn(f func(*conn)) {
-	for _, chunk := range t.slab {
-		for i := range chunk {
-			if chunk[i].flags&connLive != 0 {
-				f(&chunk[i])
-			}
-		}
-	}
-}
-
-// newConn returns a fresh connection.
-func (t *Tracker) newConn() (slot uint32, c *conn) {
-	if t.live >= t.opt.MaxConnections && !t.replaying { // which may be an eviction's doing
-		t.evict()
-	}
-	if n := len(t.free); n > 0 {
-		slot = t.free[n-1]
-		t.free = t.free[:n-1]
-	} else {
-		n := len(t.slab)
-		if n == 0 || len(t.slab[n-1]) == cap(t.slab[n-1]) {
-			t.slab = append(t.slab, make([]conn, 0, 1<<chunkBits))
-			n++
-		}
-		chunk := &t.slab[n-1]
-		*chunk = (*chunk)[:len(*chunk)+1]
-		slot = uint32((n-1)<<chunkBits + len(*chunk) - 1)
-	}
-	t.live++
-	c = t.conn(slot)
-	*c = conn{id: t.nextID(), flags: connLive}
-	return slot, c
-}
-
-// nextID numbers connections.
-func (t *Tracker) nextID() uint32 {
-	if t.lastID++; t.lastID == 0 {
-		t.lastID++ // 0 is no connection
-	}
-	return t.lastID
-}
-
-// enter puts the stream in direction d of a connection into the index.
-func (t *Tracker) enter(slot uint32, d Direction) {
-	k := t.conn(slot).key(d)
-	t.idx.insert(t, refOf(slot, d), t.idx.hash(&k))
-}
-
-// leave takes it out.
-func (t *Tracker) leave(slot uint32, d Direction) {
-	k := t.conn(slot).key(d)
-	t.idx.remove(refOf(slot, d), t.idx.hash(&k))
 }
 
 // newStream makes a connection for a packet that belongs to none.
