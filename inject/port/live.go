@@ -21,7 +21,7 @@ type Messages struct {
 	PSNStep int
 	// AckEvery sets AckReq in the last frame of each queue pair's every so manieth message; 0 leaves it as in the templates.
 	AckEvery int
-	// RandomVA takes a random place for each message (xsk.RandomPlace), instead of the next one.
+	// RandomVA takes a random place for each message, instead of the next one.
 	RandomVA bool
 	// Interleave takes turns frame by frame instead of message by message.
 	Interleave bool

@@ -1,11 +1,5 @@
 package events
 
-import (
-	"fmt"
-	"io"
-	"strings"
-)
-
 // Schema is the name of the form of a log. Fields and types may be added to it;
 // those that are there keep their meaning.
 const Schema = "rocescope.events/1"
@@ -83,17 +77,4 @@ func Types() []Type {
 			ofStream[:len(ofStream):len(ofStream)], "id", "severity", "summary", "count", "last_frame")},
 		{typeEnd, "The last line: how much there was; missed are events, of serve, that came faster than they could be written.", []string{"frames", "connections", "missed"}},
 	}, servedTypes...)
-}
-
-// WriteMarkdown writes the table as documentation.
-func WriteMarkdown(w io.Writer) error {
-	if _, err := fmt.Fprint(w, "| type | meaning | members beside `type`, `frame`, `time_ns` |\n|---|---|---|\n"); err != nil {
-		return err
-	}
-	for _, t := range Types() {
-		if _, err := fmt.Fprintf(w, "| `%s` | %s | %s |\n", t.Name, t.Text, "`"+strings.Join(t.Fields, "`, `")+"`"); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -62,8 +62,8 @@ func Tables() []*Table {
 	return []*Table{connections().Table, streams().Table, messages().Table, findings().Table, series().Table}
 }
 
-// Names returns the names of all tables.
-func Names() []string {
+// names returns the names of all tables.
+func names() []string {
 	var names []string
 	for _, t := range Tables() {
 		names = append(names, t.Name)
@@ -78,7 +78,7 @@ func Find(name string) (*Table, error) {
 			return t, nil
 		}
 	}
-	return nil, fmt.Errorf("there is no table %q: there are %s", name, strings.Join(Names(), ", "))
+	return nil, fmt.Errorf("there is no table %q: there are %s", name, strings.Join(names(), ", "))
 }
 
 // Cells are the values of one column of a block.

@@ -513,12 +513,6 @@ func TestProbe(t *testing.T) {
 			t.Errorf("zero-copy: %v", f.ZeroCopy)
 		}
 	}
-	if err := TryNative(left); err != nil {
-		t.Error(err)
-	}
-	if err := TryZeroCopy(left, 0, false); !errors.Is(err, ErrNotSupported) {
-		t.Error(err)
-	}
 	p := attachProgram(t, left, ProgramOptions{}, AttachGeneric)
 	if f, _ = Probe(left); f.ProgramID == 0 {
 		t.Error("the attached program is not seen")

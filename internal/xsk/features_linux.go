@@ -14,7 +14,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -85,10 +84,9 @@ func once(feature, since string, try func() error, capabilities ...string) func(
 
 // trial is a socket with next to nothing, to see what the kernel says.
 type trial struct {
-	index, queue int // default: loopback, queue 0
-	flags        uint16
-	metadata     bool
-	budget       uint32
+	flags    uint16
+	metadata bool
+	budget   uint32
 }
 
 func (t trial) bind() error {
@@ -121,12 +119,8 @@ func (t trial) bind() error {
 	if t.budget != 0 {
 		return setsockopt(fd, unix.XDP_MAX_TX_SKB_BUDGET, unsafe.Pointer(&t.budget), 4)
 	}
-	address := unix.SockaddrXDP{Flags: t.flags, Ifindex: uint32(t.index), QueueID: uint32(t.queue)}
-	if t.index == 0 {
-		address.Ifindex = 1 // lo has this index in every network namespace
-	}
-	err = unix.Bind(fd, &address)
-	if t.index == 0 && err == unix.EBUSY {
+	err = unix.Bind(fd, &unix.SockaddrXDP{Flags: t.flags, Ifindex: 1}) // lo has this index in every network namespace
+	if err == unix.EBUSY {
 		return nil // the flags are looked at before the queue
 	}
 	return err
@@ -138,54 +132,6 @@ func passAll(flags uint32) (*ebpf.Program, error) {
 		Name: "pass", Type: ebpf.XDP, AttachType: ebpf.AttachXDP, License: "Apache-2.0", Flags: flags,
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, xdpPass), asm.Return()},
 	})
-}
-
-// TryZeroCopy binds a socket in zero-copy mode for a moment. This may interrupt the queue's traffic.
-func TryZeroCopy(name string, queue int, multiBuffer bool) error {
-	const op = "try zero-copy on"
-	iface, err := interfaceByName(op, name)
-	if err != nil {
-		return err
-	}
-	t := trial{index: iface.Index, queue: queue, flags: unix.XDP_ZEROCOPY}
-	if multiBuffer {
-		t.flags |= unix.XDP_USE_SG
-	}
-	err = t.bind()
-	if errors.Is(err, unix.EOPNOTSUPP) {
-		return &UnsupportedError{Feature: "zero-copy", Reason: "the driver refuses it"}
-	}
-	if err != nil {
-		return failure(op, fmt.Sprintf("%s queue %d", name, queue), err, "CAP_NET_RAW")
-	}
-	return nil
-}
-
-// TryNative attaches a program that passes everything, in native mode, for a moment. This may interrupt traffic: many
-// drivers restart their queues.
-func TryNative(name string) error {
-	const op = "try native XDP on"
-	iface, err := interfaceByName(op, name)
-	if err != nil {
-		return err
-	}
-	var flags uint32
-	if HaveFrags() == nil {
-		flags = unix.BPF_F_XDP_HAS_FRAGS
-	}
-	p, err := passAll(flags)
-	if err != nil {
-		return failure(op, name, err, "CAP_BPF", "CAP_NET_ADMIN")
-	}
-	defer p.Close()
-	l, err := link.AttachXDP(link.XDPOptions{Program: p, Interface: iface.Index, Flags: link.XDPDriverMode})
-	if errors.Is(err, unix.EOPNOTSUPP) {
-		return &UnsupportedError{Feature: "native XDP", Reason: "the driver refuses it"}
-	}
-	if err != nil {
-		return failure(op, name, err, "CAP_NET_ADMIN", "CAP_BPF")
-	}
-	return l.Close()
 }
 
 // Probe finds out what can be known about an interface without disturbing it.

@@ -49,17 +49,7 @@ type LiveQP struct {
 	Seed               uint64 // of the random addresses
 }
 
-// RandomPlace is which of so many places message n of a queue pair goes to: the finalizer of SplitMix64 over a sequence that
-// the seed begins. Senders which are not in the kernel use it too, so that all make the same.
-func RandomPlace(seed, n, places uint64) uint64 {
-	x := (seed + n*randomStride) ^ randomSalt
-	x += splitMixAdd
-	x = (x ^ x>>30) * splitMixFirst
-	x = (x ^ x>>27) * splitMixSecond
-	x ^= x >> 31
-	return x % places
-}
-
+// What the program makes random places with: the finalizer of SplitMix64 over a sequence that the seed begins.
 const (
 	randomStride   = 0xD1342543DE82EF95
 	randomSalt     = 2

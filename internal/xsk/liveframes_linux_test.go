@@ -174,7 +174,7 @@ func (m *liveModel) next(t testing.TB) []byte {
 	ack := last && m.o.AckEvery > 0 && (s.messages+1)%int(m.o.AckEvery) == 0
 	va := q.VA + s.offset
 	if m.o.RandomVA {
-		va = q.VA + RandomPlace(q.Seed, uint64(s.messages), q.VASpan)*q.VAStep
+		va = q.VA + randomPlace(q.Seed, uint64(s.messages), q.VASpan)*q.VAStep
 	}
 	frame := m.c.frame(t, kind, i, s.psn, va, uint32(s.messages), ack)
 	s.psn = (s.psn + 1) & 0xFFFFFF
@@ -546,4 +546,14 @@ func BenchmarkLive(b *testing.B) {
 			b.ReportMetric(float64(far.count(b))/used.Seconds()/1e6, "Mpkt/CPU-s")
 		})
 	}
+}
+
+// randomPlace is which of so many places message n of a queue pair goes to, as the program should have it.
+func randomPlace(seed, n, places uint64) uint64 {
+	x := (seed + n*randomStride) ^ randomSalt
+	x += splitMixAdd
+	x = (x ^ x>>30) * splitMixFirst
+	x = (x ^ x>>27) * splitMixSecond
+	x ^= x >> 31
+	return x % places
 }

@@ -199,7 +199,7 @@ func (p *livePlan) assembleKind(i int, op func(...asm.Instruction), tables int) 
 		asm.StoreMem(frame, int16(k.length-icrcSize), crc, asm.Word))
 }
 
-// randomOffset leaves in R1 where in its region the current message goes: RandomPlace, as a program.
+// randomOffset leaves in R1 where in its region the current message goes: the finalizer of SplitMix64 of the seed and the message's number.
 func randomOffset(op func(...asm.Instruction)) {
 	const record, x, y = asm.R7, asm.R1, asm.R2
 	number := func(v uint64) asm.Instruction { return asm.LoadImm(y, int64(v), asm.DWord) }

@@ -109,12 +109,6 @@ func Probe(name string) (Features, error) {
 	return Features{Interface: name}, unsupported("probe " + name)
 }
 
-// TryZeroCopy is not supported on this system.
-func TryZeroCopy(string, int, bool) error { return unsupported("try zero-copy") }
-
-// TryNative is not supported on this system.
-func TryNative(string) error { return unsupported("try native XDP") }
-
 // HaveMultiBuffer is not supported on this system.
 func HaveMultiBuffer() error { return unsupported("probe multi-buffer") }
 
