@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -10,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/rocescope/rocescope/captures"
 	"github.com/rocescope/rocescope/flows"
 	"github.com/rocescope/rocescope/internal/engine"
 	"github.com/rocescope/rocescope/internal/report"
@@ -172,143 +170,6 @@ func (f *failOn) judge(d *report.Document) error {
 	return errJudged("%s of severity %s or graver (--fail-on %s)", report.Plural(n, "finding"), f.least, f.least)
 }
 
-// runAnalyze reads in to its end, or as far as that goes, and says what is in it.
-func runAnalyze(ctx context.Context, a *app, in *input, o *analyzeOptions) error {
-	qps, err := parseQPs(o.qps)
-	if err != nil {
-		return err
-	}
-	join, err := newCounterJoin(&o.counters)
-	if err != nil {
-		return err
-	}
-	if o.messages && (join != nil || len(qps) > 0) {
-		return errUsage("--messages lists work requests, --qp and --counters are about queue pairs: choose one; -Y selects messages")
-	}
-	mask := o.privacy.mask()
-	switch {
-	case mask == nil:
-	case join != nil:
-		return errUsage("--counters are those of a host that is named, which --privacy hides: choose one")
-	case o.html != "" && !in.twice():
-		return errUsage("--html with --privacy reads the capture twice: save it to a file first")
-	}
-	eo := engine.Options{Privacy: mask, Workers: o.workers, CheckICRC: !o.noICRC, Track: true, MaxFrames: o.count, MayBlock: in.stream}
-	if eo.Tracker.DecodeAs, err = o.decodeAs.parse(); err != nil {
-		return err
-	}
-	if eo.Tracker.Exchanges, err = o.exchange.read(); err != nil {
-		return err
-	}
-	eo.Tracker.Series = o.series
-	eo.Tracker.Shadow, eo.Tracker.LinkSpeed, eo.Tracker.ExpectCNPDSCP = o.shadow, uint64(o.speed), o.cnpDSCP
-	var chosen *selection
-	if o.filter != "" {
-		filter, needed, err := compileFilter(o.filter)
-		if err != nil {
-			return err
-		}
-		if needed.end && !in.twice() {
-			return errUsage("the filter asks what is known only at the end of the capture, so that it has to be read twice: save it to a file first")
-		}
-		eo.Filter, eo.Outcomes = filter, needed.end
-		chosen = newSelection()
-		eo.Sinks = append(eo.Sinks, chosen)
-		eo.Tracker.Sink.Finding = chosen.finding
-	}
-	var page *pageMaker
-	if o.html != "" {
-		if page, err = newPageMaker(in, o.html); err != nil {
-			return err
-		}
-		defer page.close()
-		eo.Tracker.Series = true
-		if page.spool != nil {
-			eo.Sinks = append(eo.Sinks, page.spool)
-		}
-	}
-	eo.Reopen = func() (captures.Source, error) { return in.open(ctx) }
-	var list *messageSink
-	if o.messages {
-		list = newMessageSink(a, in, o, chosen)
-		eo.Sinks = append(eo.Sinks, list)
-		eo.Tracker.Sink.Message, eo.Tracker.Sink.IWARP = list.message, list.message
-	}
-	if join != nil {
-		eo.Sinks = append(eo.Sinks, join)
-	}
-	var log *eventLog
-	if o.events != "" {
-		if log, err = createEventLog(o.events, in.paths, in.stream); err != nil {
-			return err
-		}
-		log.attach(&eo)
-	}
-
-	in.onlyRead(o.html, o.events)
-	src, err := in.open(ctx)
-	if err != nil {
-		return err
-	}
-	p := engine.New(eo)
-	stop := func() {}
-	if !o.messages || !a.stdout.isTerminal {
-		stop = a.startProgress(p.Progress)
-	}
-	got, err := p.Run(in.context(ctx), src)
-	stop()
-
-	if log != nil {
-		err = errors.Join(err, log.close(got.Snapshot))
-	}
-	snapshot := got.Snapshot
-	if chosen != nil {
-		snapshot = chosen.of(snapshot)
-	}
-	about := captureOf(in, o, &got, err)
-	about.Filter = maskedFilter(mask, o.filter)
-	d := report.NewDocument(snapshot, about)
-	var unmet []error // what was asked for and cannot be had
-	if join != nil {
-		unmet = append(unmet, join.join(d, &got))
-	}
-	if len(qps) > 0 && !d.Only(qps) {
-		unmet = append(unmet, errUsage("no queue pair %s is in the capture", strings.Join(o.qps, " or ")))
-	}
-	if werr := a.writeAnalysis(d, list, o); werr != nil {
-		return errors.Join(runError(err), werr)
-	}
-	if page != nil {
-		unmet = append(unmet, page.write(context.WithoutCancel(ctx), a, eo, &got, d)) // what was read is reported, interrupted or not
-	}
-	return errors.Join(runError(err), errors.Join(unmet...), o.failOn.judge(d))
-}
-
-func (a *app) writeAnalysis(d *report.Document, list *messageSink, o *analyzeOptions) error {
-	switch {
-	case list != nil:
-		return list.close(d)
-	case o.json:
-		return d.Encode(a.stdout)
-	}
-	t := a.textOptions(o.top)
-	t.Verbose = o.verbose || len(o.qps) > 0
-	return d.WriteText(a.stdout, t)
-}
-
-// parseQPs reads queue pair numbers, as people write them.
-func parseQPs(list []string) ([]uint32, error) {
-	var qps []uint32
-	for _, text := range list {
-		n, err := strconv.ParseUint(text, 0, 24)
-		if err != nil {
-			return nil, errUsage("--qp %s: a number of 24 bits is wanted, such as 20 or 0x14", text)
-		}
-		qps = append(qps, uint32(n))
-	}
-	return qps, nil
-}
-
 // linkSpeed is the value of --link-speed, in bits per second.
 type linkSpeed uint64
 
@@ -351,29 +212,6 @@ func (a *app) width() int {
 		return 0
 	}
 	return columns
-}
-
-// captureOf is what the document says of the input.
-func captureOf(in *input, o *analyzeOptions, got *engine.Result, err error) report.Capture {
-	c := report.Capture{
-		Files: in.paths, Packets: got.Frames, Bytes: got.Bytes, CapturedBytes: got.Captured,
-		Truncated: got.Truncated, Malformed: got.Malformed, Matched: got.Matched,
-		Interrupted: errors.Is(err, errInterrupted),
-		Limited:     err == nil && o.count > 0 && got.Frames == o.count,
-		ICRCOff:     o.noICRC, Filter: o.filter, Series: o.series,
-	}
-	if got.HasTime {
-		c.First, c.Last = got.First, got.Last
-	}
-	for _, l := range got.Links {
-		c.LinkTypes = append(c.LinkTypes, fmt.Sprint(l))
-	}
-	for _, i := range got.Interfaces {
-		// The kernel's drops are among the interface's or beside them, depending on who counted: the larger one is sure.
-		c.Dropped += uint64(max(i.Stats.Dropped, i.Stats.OSDropped, i.Stats.PacketDropped, 0))
-	}
-	c.Errors = sourceErrors(err)
-	return c
 }
 
 // sourceErrors are the sentences about inputs among a run's errors.
