@@ -120,20 +120,26 @@ func TestChartsAreRead(t *testing.T) {
 	u.sees("#1")
 }
 
+// creditCapture is a capture of three SENDs whose answers grant credits by that code.
+func creditCapture(t *testing.T, code uint8) string {
+	t.Helper()
+	x := testkit.NewExchange(testkit.ExchangeOptions{Credit: code})
+	x.Connect()
+	for range 3 {
+		m := x.A.Send(10)
+		x.Wait(5 * time.Millisecond)
+		x.B.Answer(m)
+	}
+	return testkit.WriteCapture(t, "credits.pcap", x.Frames())
+}
+
 // TestCreditsAreCharted: of a requester that had none left for a while; where answers say nothing of credits there is no chart.
 func TestCreditsAreCharted(t *testing.T) {
 	for _, c := range []struct {
 		code    uint8
 		charted bool
 	}{{1, true}, {dissect.NoCreditInfo, false}} {
-		x := testkit.NewExchange(testkit.ExchangeOptions{Credit: c.code})
-		x.Connect()
-		for range 3 {
-			m := x.A.Send(10)
-			x.Wait(5 * time.Millisecond)
-			x.B.Answer(m)
-		}
-		u := openUser(t, testkit.WriteCapture(t, "credits.pcap", x.Frames()), 120, 50)
+		u := openUser(t, creditCapture(t, c.code), 120, 50)
 		u.press("2", "enter", "tab", "tab", "tab", "z").sees("Messages completed")
 		if !c.charted {
 			u.seesNot("Credits granted", "waited for credits", "without credits", "waited, credits")

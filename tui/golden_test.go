@@ -11,7 +11,7 @@ import (
 
 // TestGoldenScreens pins every view at three sizes, in a dark theme with its colours and as plain text.
 func TestGoldenScreens(t *testing.T) {
-	path := sampleFile(t, samples.Default)
+	sample, credits := sampleFile(t, samples.Default), creditCapture(t, 1)
 	views := []struct {
 		name string
 		keys []string
@@ -19,6 +19,7 @@ func TestGoldenScreens(t *testing.T) {
 		{"overview", nil},
 		{"connections", []string{"2"}},
 		{"connection", []string{"2", "enter"}},
+		{"charts", []string{"2", "enter", "tab", "tab", "tab", "z", "down", "down", "right"}},
 		{"messages", []string{"3"}},
 		{"message", []string{"3", "enter"}},
 		{"packets", []string{"4", "ctrl-g", "88", "enter"}},
@@ -34,6 +35,10 @@ func TestGoldenScreens(t *testing.T) {
 		for _, v := range views {
 			name := fmt.Sprintf("%s_%dx%d", v.name, size.w, size.h)
 			t.Run(name, func(t *testing.T) {
+				path := sample
+				if v.name == "charts" { // answers of the sample say nothing of credits
+					path = credits
+				}
 				u := openUser(t, path, size.w, size.h)
 				u.s.o.Controls = &fakeControls{state: Running, suite: v.name == "suite"}
 				u.press(v.keys...)
