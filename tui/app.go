@@ -114,6 +114,7 @@ func (a *app) Update(m tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		s.resize(m.Width, m.Height)
 	case tea.KeyMsg:
+		s.tick() // keys are about what there is now
 		for _, k := range pressesOf(m) {
 			s.press(k)
 		}

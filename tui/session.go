@@ -81,6 +81,7 @@ func NewSession(ctx context.Context, in Input) (*Session, error) {
 		return nil, err
 	}
 	ses.reader = ses.index.NewReader()
+	go dissect.Fields() // it takes a while to make the tables, which the first packet that is looked at would have to wait for
 	return ses, nil
 }
 
