@@ -280,7 +280,7 @@ func (s *screen) freeze() {
 		s.top().refresh(s)
 		return
 	}
-	s.frozen = &frozen{packets: s.status.packets, snap: s.snap}
+	s.frozen = &frozen{packets: s.status.packets, first: s.first(), snap: s.snap}
 }
 
 func (s *screen) toggleFollow() {

@@ -168,7 +168,7 @@ func (g *packetGrid) place(n uint64) (i int, exact bool) {
 func (g *packetGrid) count(s *screen) {
 	anchor := g.anchor
 	s.watch(g.view)
-	g.first = max(s.status.first, 1)
+	g.first = s.first()
 	if g.view == nil {
 		g.n = int(s.packets() + 1 - min(g.first, s.packets()+1))
 	} else if g.n = g.view.Len(); s.frozen != nil {

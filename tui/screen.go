@@ -125,6 +125,7 @@ type area struct {
 // frozen is what the screen shows while it does not move.
 type frozen struct {
 	packets uint64
+	first   uint64 // whose bytes were there
 	snap    *flows.Snapshot
 }
 
@@ -435,6 +436,14 @@ func (s *screen) snapshot() *flows.Snapshot {
 		return &flows.Snapshot{}
 	}
 	return s.snap
+}
+
+// first is the oldest packet to list. Of a frozen screen it stays: what is in view stays there when its bytes are gone.
+func (s *screen) first() uint64 {
+	if s.frozen != nil {
+		return s.frozen.first
+	}
+	return max(s.status.first, 1)
 }
 
 // packets is how many packets there are to show.
