@@ -33,9 +33,6 @@ func LookupColumn(name string) (Column, error) {
 // Name is the field's name, with "infiniband." in front where it was left out.
 func (c Column) Name() string { return c.sym.name }
 
-// Text says what the field is, in a few words.
-func (c Column) Text() string { return c.sym.text }
-
 // Kind is how values are shown. For a protocol or header it is Bytes.
 func (c Column) Kind() dissect.Kind { return c.sym.kind }
 
