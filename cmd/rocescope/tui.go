@@ -187,6 +187,12 @@ func (a *app) sessionInput(in *input, o *tuiOptions) tui.Input {
 	switch {
 	case in.live != nil:
 		t.Command = "rocescope tui -i " + in.live.name
+		if in.live.engine == string(captures.EngineXDP) {
+			t.Command += " --engine xdp"
+		}
+		if in.live.filter != "" {
+			t.Command += " -f '" + strings.ReplaceAll(in.live.filter, "'", `'\''`) + "'"
+		}
 		t.Loss = func() (uint64, bool) {
 			l := live.Load()
 			if l == nil {

@@ -171,6 +171,18 @@ func TestScreenSaysWhichEngineCaptures(t *testing.T) {
 	}
 }
 
+// TestTheCommandLineThatIsCopied opens the same interface by the same engine, with the same filter.
+func TestTheCommandLineThatIsCopied(t *testing.T) {
+	in := &input{stream: true, live: &liveFlags{liveOptions: liveOptions{name: "eth1", engine: "packet"}}}
+	if got := new(app).sessionInput(in, new(tuiOptions)).Command; got != "rocescope tui -i eth1" {
+		t.Error(got)
+	}
+	in.live.engine, in.live.filter = "xdp", "roce or tcp port 18515"
+	if got := new(app).sessionInput(in, new(tuiOptions)).Command; got != "rocescope tui -i eth1 --engine xdp -f 'roce or tcp port 18515'" {
+		t.Error(got)
+	}
+}
+
 // TestScreenLeavesTheTerminalAsItWas also when the program is told to end.
 func TestScreenLeavesTheTerminalAsItWas(t *testing.T) {
 	dir := t.TempDir()
