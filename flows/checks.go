@@ -81,6 +81,8 @@ const (
 	findBadVCRC
 	findVendor
 	findSeenTwice
+	findForeignSource
+	findPKey
 	findIWARPCRC
 	findIWARPMarker
 	findIWARPStartUp
@@ -554,6 +556,8 @@ var checks = [numFindings]Check{
 	findBadVCRC:         checkBadVCRC,
 	findVendor:          checkVendor,
 	findSeenTwice:       checkSeenTwice,
+	findForeignSource:   checkForeignSource,
+	findPKey:            checkPKey,
 	findIWARPCRC:        checkIWARPCRC,
 	findIWARPMarker:     checkIWARPMarker,
 	findIWARPStartUp:    checkIWARPStartUp,

@@ -149,6 +149,40 @@ var checkCases = []checkCase{
 		fine: func(x *testkit.Exchange) { begun(x); sendAll(x, 10) },
 	},
 	{
+		id: "foreign_source", stream: "a_to_b", summary: "2 packets from 10.0.0.77, while others come from 10.0.0.1: a connected queue pair has one peer", count: 2,
+		broken: func(x *testkit.Exchange) *testkit.Packet {
+			begun(x)
+			elsewhere := func(q *dissect.Packet, data []byte) { q.IPv4(data).SetSrc(dissect.Addr{Lo: 0xFFFF_0A00_004D}) }
+			m := x.A.Write(3000)
+			m.Packets[1].Edit(elsewhere)
+			m.Packets[2].Edit(elsewhere)
+			x.B.Answer(m)
+			return m.Packets[1]
+		},
+		// What migrates to an alternate path says so by its MigReq bit.
+		fine: func(x *testkit.Exchange) {
+			begun(x)
+			m := x.A.Write(3000)
+			m.Packets[1].Edit(func(q *dissect.Packet, data []byte) { b := q.BTH(data); b.SetMigReq(!b.MigReq()) })
+			m.Packets[2].Edit(func(q *dissect.Packet, data []byte) { q.IPv4(data).SetSrc(dissect.Addr{Lo: 0xFFFF_0A00_004D}) })
+			x.B.Answer(m)
+		},
+	},
+	{
+		id: "p_key", stream: "a_to_b", summary: "P_Key 0x8001, while the other way it is 0xffff (1 packet)",
+		broken: func(x *testkit.Exchange) *testkit.Packet {
+			begun(x)
+			return x.A.Write(10).Packets[0].Edit(func(q *dissect.Packet, data []byte) { q.BTH(data).SetPKey(0x8001) })
+		},
+		// A limited member and a full one may talk.
+		fine: func(x *testkit.Exchange) {
+			begun(x)
+			m := x.A.Write(10)
+			m.Packets[0].Edit(func(q *dissect.Packet, data []byte) { q.BTH(data).SetPKey(0x7FFF) })
+			x.B.Answer(m)
+		},
+	},
+	{
 		id: "pad_count", stream: "a_to_b", summary: "pad count 2 does not fit the packet of 0 payload bytes (1 packet)",
 		broken: func(x *testkit.Exchange) *testkit.Packet {
 			begun(x)

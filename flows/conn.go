@@ -188,7 +188,8 @@ type stream struct {
 	messages  uint32 // of operation op
 	completed uint32
 	acks      uint32
-	class     uint8 // 802.1p and MigReq of its first packet; 0 before it, CNPs not counted
+	class     uint8  // 802.1p and MigReq of its first packet; 0 before it, CNPs not counted
+	pkey      uint16 // of its first packet
 	lastSeen  int64
 	firstSeen int64
 	ipidSeen  uint64 // bit i: the identification i before ipid was seen

@@ -21,6 +21,7 @@ type extras struct {
 	upper    *upperConn
 
 	classes  [2]uint8 // 802.1p priorities beside the first one, a bit set
+	migrates bool     // MigReq changed: a path was armed, or migrated
 	cnp      [2]cnpPace
 	cnpDSCPs [2]uint64         // a bit set
 	origs    [2][]atomicAnswer // the newest atomic answers, for comparison with replays

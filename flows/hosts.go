@@ -165,20 +165,28 @@ func classOf(p *dissect.Packet) uint8 {
 const maxAttributes = 16
 
 // attributes follows what may change within a stream: DSCP, 802.1p priority,
-// source port. It is called for the first packet, and whenever one differs
+// source port, and what may not: P_Key and source address. It is called for the first packet, and whenever one differs
 // from it. CNPs have values of their own. frame may be nil.
-func (t *Tracker) attributes(c *conn, d Direction, p *dissect.Packet, frame []byte) {
+func (t *Tracker) attributes(c *conn, d Direction, p *dissect.Packet, frame []byte, m *Mark) {
 	if p.Op().Family == dissect.Congestion {
 		return
 	}
 	s := &c.stream[d]
 	class := classOf(p)
 	if s.class == 0 {
-		s.dscp, s.srcPort, s.class = p.DSCP(), p.SrcPort, class
+		s.dscp, s.srcPort, s.class, s.pkey = p.DSCP(), p.SrcPort, class, p.PKey
+		t.partition(c, d, p, m)
 		t.streamOfHosts(p, class, frame)
 		return
 	}
+	if s.pkey != p.PKey {
+		t.partition(c, d, p, m)
+	}
 	x := t.rare(c)
+	x.migrates = x.migrates || (s.class^class)&classMigReq != 0
+	if c.end[d].addr != p.Src {
+		t.fromPeer(c, d, p, m)
+	}
 	isNew := false
 	if s.dscp != p.DSCP() && len(x.dscps[d]) < maxAttributes && !slices.Contains(x.dscps[d], p.DSCP()) {
 		x.dscps[d] = append(x.dscps[d], p.DSCP())

@@ -333,8 +333,8 @@ func (t *Tracker) track(c *conn, d Direction, p *dissect.Packet, frame []byte, m
 		t.rare(c).count(d).ECNCE++
 		t.marked(c, d, p)
 	}
-	if s.dscp != p.DSCP() || s.srcPort != p.SrcPort || s.class != classOf(p) {
-		t.attributes(c, d, p, frame)
+	if s.dscp != p.DSCP() || s.srcPort != p.SrcPort || s.class != classOf(p) || s.pkey != p.PKey || c.end[d].addr != p.Src {
+		t.attributes(c, d, p, frame, m)
 	}
 	if t.shadow != nil {
 		t.shadow.before(t, c, d, p, frame)
