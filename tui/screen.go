@@ -1,12 +1,10 @@
 package tui
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os/exec"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rocescope/rocescope/flows"
@@ -162,110 +160,6 @@ func newScreen(o Options, ses *Session) (*screen, error) {
 	return s, nil
 }
 
-// settle has the screen as settings say.
-func (s *screen) settle(c *Config) error {
-	keys, err := newKeymap(c)
-	if err != nil {
-		return err
-	}
-	s.keys, s.columns, s.rules = keys, slices.Clone(c.Columns), nil
-	if t := c.theme(c.Theme); t != nil {
-		s.theme = t
-	}
-	for i, f := range timeFormats {
-		if f.name == c.Time {
-			s.clock = i
-		}
-	}
-	if c.List > 0 {
-		s.split = c.List
-	}
-	for _, text := range slices.Sorted(maps.Keys(c.Colors)) {
-		style, _ := cells.MeaningByName(c.Colors[text])
-		if s.paint(text, style) != nil {
-			return wrong("it selects nothing", "colors", text)
-		}
-	}
-	return nil
-}
-
-// useProfile changes to the settings of a profile.
-func (s *screen) useProfile(name string) {
-	c, err := s.o.Config.Profile(name)
-	if err == nil {
-		err = s.settle(&c)
-	}
-	if err != nil {
-		s.fail(err)
-		return
-	}
-	s.o.Config, s.profile = c, name
-	maps.Copy(s.filter.named, c.Filters)
-	maps.Copy(s.filter.named, s.filter.own)
-	for _, v := range s.stack {
-		if p, ok := v.(*packetsView); ok {
-			p.list.shown = nil
-		}
-		v.refresh(s)
-	}
-	s.say("Profile %s.", name)
-}
-
-// saveProfile keeps how the screen is, under a name.
-func (s *screen) saveProfile() {
-	s.prompt = newAsk("Save columns, colours, theme, times and layout as which profile?", s.profile, func(s *screen, name string) error {
-		name = strings.TrimSpace(name)
-		if name == "" || strings.ContainsAny(name, " \t") {
-			return errors.New("a profile's name is one word")
-		}
-		if _, written := s.o.Config.profiles[name]; written && !s.isSaved(name) {
-			return fmt.Errorf("%s is in the config file, which is yours to change: choose another name", name)
-		}
-		p := Config{Theme: s.theme.Name, Time: timeFormats[s.clock].name, List: s.split, Columns: slices.Clone(s.columns), Colors: map[string]string{}}
-		for _, r := range s.rules {
-			p.Colors[r.text] = cells.Meanings()[r.style.Meaning()]
-		}
-		delete(s.o.Config.profiles, name)
-		s.saved[name] = p
-		s.o.Config.AddProfiles(map[string]Config{name: p})
-		s.profile = name
-		s.say("Saved; rocescope tui --profile %s begins like this.", name)
-		return nil
-	})
-}
-
-func (s *screen) isSaved(profile string) bool { _, ok := s.saved[profile]; return ok }
-
-// beginning goes to a view and to a packet as soon as the capture is read so far.
-func beginning(view string, at uint64) func(*screen) bool {
-	return func(s *screen) bool {
-		if at > s.status.packets && !s.status.done {
-			return false
-		}
-		at = min(at, s.status.packets)
-		switch action(view) {
-		case doPackets, "":
-			s.goFrame(max(at, 1))
-		case doLadder:
-			rows := s.ses.rows([]uint64{max(at, 1)})
-			p := place{frame: at}
-			if len(rows) > 0 {
-				p.conn = s.ses.index.Connection(rows[0].Mark.Conn)
-			}
-			if p.conn == 0 && len(s.snapshot().Connections) > 0 {
-				p.conn = s.snapshot().Connections[0].ID
-			}
-			if s.connection(p.conn) == nil {
-				return s.status.done
-			}
-			s.push(newLadder(p.conn, p.frame))
-		default:
-			s.do(action(view))
-		}
-		return true
-	}
-}
-
 // take shows another capture: the views of the one before go away.
 func (s *screen) take(ses *Session) {
 	s.giveUp()
@@ -286,33 +180,6 @@ func (s *screen) giveUp() {
 		s.own.Close() // nothing was written
 		s.own, s.ses = nil, nil
 	}
-}
-
-// How lists and what explains them share the height.
-const (
-	leastSplit, usualSplit, mostSplit = 20, 45, 80
-	splitStep                         = 5
-)
-
-// resplit gives the list more or less of the height.
-func (s *screen) resplit(by int) {
-	if next := s.split + by; next >= leastSplit && next <= mostSplit {
-		s.split = next
-	}
-}
-
-// holdSplit has the line between a list and what explains it follow the mouse.
-func (s *screen) holdSplit() {
-	s.dragged = func(s *screen, _, y int) {
-		if s.body.h > 0 {
-			s.split = max(leastSplit, min((y*100+s.body.h-1)/s.body.h, mostSplit))
-		}
-	}
-}
-
-// kept is what the next run is to know.
-func (s *screen) kept() Kept {
-	return Kept{History: s.filter.history, Filters: s.filter.own, Split: s.split, Profiles: s.saved}
 }
 
 // top is the view in front.
