@@ -2,7 +2,6 @@ package tui
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/rocescope/rocescope/dissect"
@@ -49,7 +48,7 @@ func endpointsOf(conns []flows.Connection, findings []flows.Finding) []endpoint 
 		}
 	}
 	var all []endpoint
-	at := map[dissect.Addr]int{}
+	at, met := map[dissect.Addr]int{}, newMet()
 	for i := range conns {
 		k := &conns[i]
 		for end, q := range []*flows.QP{&k.A, &k.B} {
@@ -63,7 +62,7 @@ func endpointsOf(conns []flows.Connection, findings []flows.Finding) []endpoint 
 				at[q.Addr] = n
 				all = append(all, endpoint{addr: q.Addr})
 			}
-			all[n].add(q, other, &k.Streams[end], &k.Streams[1-end])
+			all[n].add(met, n, q, other, &k.Streams[end], &k.Streams[1-end])
 			if end == 1 && q.Addr == k.A.Addr { // it talks to itself, and was counted
 				continue
 			}
@@ -76,12 +75,31 @@ func endpointsOf(conns []flows.Connection, findings []flows.Finding) []endpoint 
 	return all
 }
 
-// add counts a queue pair of the endpoint, what it sent, and what came to it.
-func (e *endpoint) add(q, other *flows.QP, out, in *flows.Stream) {
-	switch {
+// met is what was seen of endpoints by their place in the list: a host may have many queue pairs and many peers.
+type met struct {
+	qps   map[metQP]bool
+	peers map[metPeer]int // index in the endpoint's peers
+}
+
+type metQP struct {
+	of  int
+	qpn uint32
+}
+
+type metPeer struct {
+	of   int
+	addr dissect.Addr
+}
+
+func newMet() *met { return &met{qps: map[metQP]bool{}, peers: map[metPeer]int{}} }
+
+// add counts a queue pair of the endpoint, which is the n-th, what it sent, and what came to it.
+func (e *endpoint) add(met *met, n int, q, other *flows.QP, out, in *flows.Stream) {
+	switch k := (metQP{n, q.QPN}); {
 	case !q.Known:
 		e.unnamed = true
-	case !slices.Contains(e.qps[max(0, len(e.qps)-64):], q.QPN): // connections of one queue pair, as of UD, are close together
+	case !met.qps[k]:
+		met.qps[k] = true
 		e.qps = append(e.qps, q.QPN)
 	}
 	e.sent.add(out)
@@ -101,9 +119,11 @@ func (e *endpoint) add(q, other *flows.QP, out, in *flows.Stream) {
 	if other.Addr.IsZero() {
 		return
 	}
-	i := slices.IndexFunc(e.peers, func(p peer) bool { return p.addr == other.Addr })
-	if i < 0 {
+	k := metPeer{n, other.Addr}
+	i, ok := met.peers[k]
+	if !ok {
 		i = len(e.peers)
+		met.peers[k] = i
 		e.peers = append(e.peers, peer{addr: other.Addr})
 	}
 	p := &e.peers[i]

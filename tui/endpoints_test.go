@@ -79,3 +79,21 @@ func TestHostsWithoutRoCE(t *testing.T) {
 	u.press("7").sees("fd77::1", "7 Endpoints")
 	u.press("f", "enter").sees("ipv6.addr == fd77::1").press("z").seesNot("talks to")
 }
+
+// TestEndpointsOfMany has one UD queue pair that very many hosts talk to, in turn with another: none is counted twice.
+func TestEndpointsOfMany(t *testing.T) {
+	const many = 20_000
+	server := dissect.Addr{Lo: 0xFFFF<<32 | 10<<24}
+	var conns []flows.Connection
+	for i := range uint64(2 * many) {
+		client := flows.QPName{Addr: dissect.Addr{Lo: server.Lo + 1 + i%many}, QPN: uint32(i)}
+		conns = append(conns, flows.Connection{
+			ID: uint32(i + 1), A: flows.QP{QPName: client, Known: true},
+			B: flows.QP{QPName: flows.QPName{Addr: server, QPN: 0x11 + uint32(i%100)}, Known: true},
+		})
+	}
+	all := endpointsOf(conns, nil)
+	if len(all) != many+1 || all[1].addr != server || len(all[1].qps) != 100 || len(all[1].peers) != many || all[1].conns != 2*many || all[1].peers[7].conns != 2 {
+		t.Errorf("%d hosts; the second has %d queue pairs, %d peers, %d connections", len(all), len(all[1].qps), len(all[1].peers), all[1].conns)
+	}
+}
