@@ -82,7 +82,7 @@ func TestHostsWithoutRoCE(t *testing.T) {
 
 // TestEndpointsOfMany has one UD queue pair that very many hosts talk to, in turn with another: none is counted twice.
 func TestEndpointsOfMany(t *testing.T) {
-	const many = 20_000
+	const many = 5_000
 	server := dissect.Addr{Lo: 0xFFFF<<32 | 10<<24}
 	var conns []flows.Connection
 	for i := range uint64(2 * many) {
