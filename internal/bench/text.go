@@ -31,7 +31,7 @@ Workers share a file: each reads eight buffers, decodes what it read, and tracks
 goes from core to core is the turn, and with it the tracker. Of the time of a packet, reading (a third to a half of it without ICRC) is done by one at a time, and so is
 tracking; while one does either, the other decodes. With ICRC there is enough to decode. Without, tracking is half of the time, and what it knows of 64 connections has to come from
 the other core's cache at each turn, which costs as much as tracking saves; to send the packets instead costs more. The row below each has what two programs get
-that share nothing but the machine: where reading is most of what is done, two cores want more of its memory than there is.
+that share nothing but the machine, and with it the host's memory: that is the most that could be had here.
 
 ## How files are read
 
