@@ -288,15 +288,13 @@ func share(part, whole time.Duration) string {
 	return fmt.Sprintf("%.0f %%", 100*float64(part)/float64(whole))
 }
 
-// budgetParts is where the time of a requester went; the first is all of it.
+// budgetParts is where the time of a requester went: all of it, what was lost, the rest.
 var budgetParts = []struct {
 	label, mark string // the mark says that it is estimated
 	style       cells.Style
 	of          func(*flows.Budget) time.Duration
 }{
 	{"time as a requester", "", cells.Plain, func(b *flows.Budget) time.Duration { return b.Total }},
-	{"  nothing to send", "", cells.Plain, func(b *flows.Budget) time.Duration { return b.Application }},
-	{"  in flight", "", cells.Plain, func(b *flows.Budget) time.Duration { return b.InFlight }},
 	{"  waited, RNR", "", cells.Warn, func(b *flows.Budget) time.Duration { return b.RNR }},
 	{"  waited, time-outs", "", cells.Warn, func(b *flows.Budget) time.Duration { return b.Timeout }},
 	{"  waited, behind NAKs", "", cells.Warn, func(b *flows.Budget) time.Duration { return b.Recovery }},
@@ -304,6 +302,8 @@ var budgetParts = []struct {
 	{"  waited, READ depth", "", cells.Warn, func(b *flows.Budget) time.Duration { return b.ReadDepth }},
 	{"  slowed by CNPs", "~", cells.Congestion, func(b *flows.Budget) time.Duration { return b.Congestion }},
 	{"  paused", "~", cells.Congestion, func(b *flows.Budget) time.Duration { return b.Paused }},
+	{"  in flight", "", cells.Plain, func(b *flows.Budget) time.Duration { return b.InFlight }},
+	{"  nothing to send", "", cells.Plain, func(b *flows.Budget) time.Duration { return b.Application }},
 }
 
 func orNone(n uint64) string {
