@@ -30,7 +30,8 @@ const readPath = `
 Workers share a file: each reads eight buffers, decodes what it read, and tracks it when its turn has come, so that packets stay in one core's cache, and what
 goes from core to core is the turn, and with it the tracker. Of the time of a packet, reading (a third to a half of it without ICRC) is done by one at a time, and so is
 tracking; while one does either, the other decodes. With ICRC there is enough to decode. Without, tracking is half of the time, and what it knows of 64 connections has to come from
-the other core's cache at each turn, which costs as much as tracking saves; to send the packets instead costs more. The row below each has what two programs get
+the other core's cache at each turn, which costs as much as tracking saves; to send the packets instead costs more. A tracker for each pair of
+hosts would stay where it is; numbers of connections, the order of findings and what hosts have in common are one table, though, and that has not been done. The row below each has what two programs get
 that share nothing but the machine, and with it the host's memory: that is the most that could be had here.
 
 ## What tracking costs
