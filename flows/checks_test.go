@@ -104,6 +104,11 @@ func raw(x *testkit.Exchange, op dissect.Opcode, payload int, dmaLen uint32) *te
 	return p
 }
 
+// fromElsewhere gives a packet another source address.
+func fromElsewhere(q *dissect.Packet, data []byte) {
+	q.IPv4(data).SetSrc(dissect.Addr{Lo: 0xFFFF_0A00_004D})
+}
+
 var checkCases = []checkCase{
 	{
 		id: "bad_icrc", stream: "a_to_b", summary: "1 packet with a wrong invariant CRC (first: PSN 0x000002)",
@@ -149,23 +154,31 @@ var checkCases = []checkCase{
 		fine: func(x *testkit.Exchange) { begun(x); sendAll(x, 10) },
 	},
 	{
-		id: "foreign_source", stream: "a_to_b", summary: "2 packets from 10.0.0.77, while others come from 10.0.0.1: a connected queue pair has one peer", count: 2,
+		id: "foreign_source", atEnd: true, stream: "a_to_b", summary: "2 packets from 10.0.0.77, while others come from 10.0.0.1: a connected queue pair has one peer", count: 2,
 		broken: func(x *testkit.Exchange) *testkit.Packet {
 			begun(x)
-			elsewhere := func(q *dissect.Packet, data []byte) { q.IPv4(data).SetSrc(dissect.Addr{Lo: 0xFFFF_0A00_004D}) }
 			m := x.A.Write(3000)
-			m.Packets[1].Edit(elsewhere)
-			m.Packets[2].Edit(elsewhere)
+			m.Packets[0].Edit(fromElsewhere)
+			m.Packets[1].Edit(fromElsewhere)
 			x.B.Answer(m)
-			return m.Packets[1]
+			sendAll(x, 10)
+			return m.Packets[0]
 		},
-		// What migrates to an alternate path says so by its MigReq bit.
+		// What migrates to an alternate path says so by its MigReq bit, and whoever gets the number of a queue pair that is gone does
+		// not hear of the old one's peer any more.
 		fine: func(x *testkit.Exchange) {
 			begun(x)
 			m := x.A.Write(3000)
-			m.Packets[1].Edit(func(q *dissect.Packet, data []byte) { b := q.BTH(data); b.SetMigReq(!b.MigReq()) })
-			m.Packets[2].Edit(func(q *dissect.Packet, data []byte) { q.IPv4(data).SetSrc(dissect.Addr{Lo: 0xFFFF_0A00_004D}) })
+			m.Packets[0].Edit(func(q *dissect.Packet, data []byte) { b := q.BTH(data); b.SetMigReq(!b.MigReq()) })
+			m.Packets[1].Edit(fromElsewhere)
 			x.B.Answer(m)
+			o := x.Beside(func(o *testkit.ExchangeOptions) { o.CommIDA, o.CommIDB, o.TransactionID = 0xA9, 0xB9, 9 })
+			begun(o)
+			for range 3 {
+				m := o.A.Write(10)
+				m.Packets[0].Edit(fromElsewhere)
+				o.B.Answer(m)
+			}
 		},
 	},
 	{

@@ -204,9 +204,10 @@ type stream struct {
 type streamFlags uint8
 
 const (
-	streamOp    streamFlags = 1 << iota // op is set
-	streamSeen                          // a packet was seen
-	streamAsked                         // its first SEND was looked at for an upper protocol
+	streamOp      streamFlags = 1 << iota // op is set
+	streamSeen                            // a packet was seen
+	streamAsked                           // its first SEND was looked at for an upper protocol
+	streamForeign                         // its extras know of packets from elsewhere
 )
 
 // key returns the key of the stream in direction d: it goes to the other end.

@@ -22,6 +22,7 @@ type extras struct {
 
 	classes  [2]uint8 // 802.1p priorities beside the first one, a bit set
 	migrates bool     // MigReq changed: a path was armed, or migrated
+	foreign  [2]strangers
 	cnp      [2]cnpPace
 	cnpDSCPs [2]uint64         // a bit set
 	origs    [2][]atomicAnswer // the newest atomic answers, for comparison with replays

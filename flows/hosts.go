@@ -184,9 +184,7 @@ func (t *Tracker) attributes(c *conn, d Direction, p *dissect.Packet, frame []by
 	}
 	x := t.rare(c)
 	x.migrates = x.migrates || (s.class^class)&classMigReq != 0
-	if c.end[d].addr != p.Src {
-		t.fromPeer(c, d, p, m)
-	}
+	t.source(c, d, p)
 	isNew := false
 	if s.dscp != p.DSCP() && len(x.dscps[d]) < maxAttributes && !slices.Contains(x.dscps[d], p.DSCP()) {
 		x.dscps[d] = append(x.dscps[d], p.DSCP())

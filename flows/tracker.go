@@ -333,7 +333,7 @@ func (t *Tracker) track(c *conn, d Direction, p *dissect.Packet, frame []byte, m
 		t.rare(c).count(d).ECNCE++
 		t.marked(c, d, p)
 	}
-	if s.dscp != p.DSCP() || s.srcPort != p.SrcPort || s.class != classOf(p) || s.pkey != p.PKey || c.end[d].addr != p.Src {
+	if s.dscp != p.DSCP() || s.srcPort != p.SrcPort || s.class != classOf(p) || s.pkey != p.PKey || c.end[d].addr != p.Src || s.flags&streamForeign != 0 {
 		t.attributes(c, d, p, frame, m)
 	}
 	if t.shadow != nil {
