@@ -415,6 +415,26 @@ func TestPairingOneWay(t *testing.T) {
 	}
 }
 
+// TestPartitionOneWay: without the other side's P_Key a stream's own says which packets are of another partition.
+func TestPartitionOneWay(t *testing.T) {
+	x := testkit.NewExchange(testkit.ExchangeOptions{})
+	for i := range 9 {
+		p := x.A.Write(10).Packets[0]
+		if i == 4 || i == 6 {
+			p.Edit(func(q *dissect.Packet, data []byte) { q.BTH(data).SetPKey(0x8001) })
+		}
+	}
+	var got []string
+	for _, f := range look(x.Frames()).tracker.Snapshot().Findings {
+		if f.ID == findPKey {
+			got = append(got, fmt.Sprintf("%d: %s", f.Frame, f.Summary))
+		}
+	}
+	if want := []string{"5: P_Key 0x8001, behind 0xffff: no queue pair takes both (2 packets)"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestPairingCost: many streams without partner between two hosts cost a
 // bounded number of comparisons each, bounded memory, and do not keep others
 // from being found.

@@ -103,10 +103,20 @@ func (c *conn) fpdu(s *stream, f *FPDU) {
 	}
 }
 
+// joins adds a segment to the message that it goes on with.
+func (s *stream) joins(m *Message, f *FPDU, h dissect.DDP) {
+	n := uint64(f.ULPDU - h.Size())
+	m.Length += n
+	m.Seen += n
+	m.Wire += uint64(f.End - f.Seq)
+	m.Segments++
+	m.Last, m.Sent = f.Frame, f.Time
+	s.c.Streams[s.d].Payload += n
+}
+
 // continues begins or continues a tagged message, and calls it broken where the
 // segment does not fit what went before.
 func (s *stream) continues(g *tagged, f *FPDU, h dissect.DDP) {
-	n := uint64(f.ULPDU - h.Size())
 	switch want := g.Offset + g.Length; {
 	case !g.open:
 		g.Message = Message{
@@ -135,12 +145,7 @@ func (s *stream) continues(g *tagged, f *FPDU, h dissect.DDP) {
 		}
 	}
 	g.unsure = false
-	g.Length += n
-	g.Seen += n
-	g.Wire += uint64(f.End - f.Seq)
-	g.Segments++
-	g.Last, g.Sent = f.Frame, f.Time
-	s.c.Streams[s.d].Payload += n
+	s.joins(&g.Message, f, h)
 }
 
 func (s *stream) writes(f *FPDU, h dissect.DDP) {
@@ -245,13 +250,7 @@ func (s *stream) queued(f *FPDU, h dissect.DDP) {
 		g.Status = Incomplete
 		g.Length = uint64(h.MO())
 	}
-	n := uint64(f.ULPDU - h.Size())
-	g.Length += n
-	g.Seen += n
-	g.Wire += uint64(f.End - f.Seq)
-	g.Segments++
-	g.Last, g.Sent = f.Frame, f.Time
-	s.c.Streams[s.d].Payload += n
+	s.joins(&g.Message, f, h)
 	if !h.Last() {
 		return
 	}

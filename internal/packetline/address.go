@@ -46,24 +46,23 @@ func appendField(dst []byte, name string, p *dissect.Packet, frame []byte) []byt
 	return dst
 }
 
+// behindLink says where the innermost EtherType lies, and where what it names begins; ok is false without.
+func behindLink(p *dissect.Packet) (etherType, next int, ok bool) {
+	for _, l := range []struct {
+		layer           dissect.Layer
+		etherType, size int
+	}{{dissect.LayerVLAN2, 2, 4}, {dissect.LayerVLAN, 2, 4}, {dissect.LayerEthernet, 12, 14}, {dissect.LayerSLL, 14, 16}, {dissect.LayerSLL2, 0, 20}} {
+		if p.Has(l.layer) {
+			return p.Offset(l.layer) + l.etherType, p.Offset(l.layer) + l.size, true
+		}
+	}
+	return 0, 0, false
+}
+
 // etherType is the innermost one; ok is false without.
 func etherType(p *dissect.Packet, frame []byte) (t uint16, ok bool) {
-	at := 0
-	switch {
-	case p.Has(dissect.LayerVLAN2):
-		at = p.Offset(dissect.LayerVLAN2) + 2
-	case p.Has(dissect.LayerVLAN):
-		at = p.Offset(dissect.LayerVLAN) + 2
-	case p.Has(dissect.LayerEthernet):
-		at = p.Offset(dissect.LayerEthernet) + 12
-	case p.Has(dissect.LayerSLL):
-		at = p.Offset(dissect.LayerSLL) + 14
-	case p.Has(dissect.LayerSLL2):
-		at = p.Offset(dissect.LayerSLL2)
-	default:
-		return 0, false
-	}
-	if at+2 > len(frame) {
+	at, _, ok := behindLink(p)
+	if !ok || at+2 > len(frame) {
 		return 0, false
 	}
 	return binary.BigEndian.Uint16(frame[at:]), true

@@ -258,18 +258,8 @@ func appendPause(dst []byte, h dissect.MACControl) []byte {
 
 // appendARP says who asks for whom (RFC 826), as far as captured.
 func appendARP(dst []byte, p *dissect.Packet, frame []byte) []byte {
-	at := p.Offset(dissect.LayerEthernet) + 14
-	switch {
-	case p.Has(dissect.LayerVLAN2):
-		at = p.Offset(dissect.LayerVLAN2) + 4
-	case p.Has(dissect.LayerVLAN):
-		at = p.Offset(dissect.LayerVLAN) + 4
-	case p.Has(dissect.LayerSLL):
-		at = p.Offset(dissect.LayerSLL) + 16
-	case p.Has(dissect.LayerSLL2):
-		at = p.Offset(dissect.LayerSLL2) + 20
-	}
-	if at+28 > len(frame) || binary.BigEndian.Uint16(frame[at+2:]) != 0x0800 {
+	_, at, ok := behindLink(p)
+	if !ok || at+28 > len(frame) || binary.BigEndian.Uint16(frame[at+2:]) != 0x0800 {
 		return append(dst, "ARP"...)
 	}
 	h := frame[at : at+28]
