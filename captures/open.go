@@ -119,7 +119,7 @@ func (r *reader) attach(f *os.File, o *openOptions) error {
 			span = mapWindow
 		}
 		if w, err := newMmapWindow(f, r.name, span); err == nil {
-			r.w, r.mapped = w, true
+			r.w, r.mapped, r.c.farsighted = w, true, true
 			return nil
 		}
 	}

@@ -155,6 +155,7 @@ func (p *pcapParser) parse(c *cursor, buf []byte, dst []Frame) error {
 			c.need = end
 			return nil
 		}
+		c.lookAhead(b, end)
 		f := &dst[n]
 		f.Time = int64(uint64(sec)*nanosPerSecond + uint64(frac)*p.scale)
 		f.Data = b[p.header:end:end]

@@ -174,6 +174,7 @@ func (p *pcapngParser) parse(c *cursor, buf []byte, dst []Frame) error {
 		if err != nil {
 			return err
 		}
+		c.lookAhead(b, total)
 		typ := p.u32(b)
 		if len(b) < total {
 			if p.skip && typ != blockSHB || !whole(typ) {

@@ -34,6 +34,20 @@ type cursor struct {
 	used int64 // bytes consumed; may lie behind the buffer when a block is skipped
 	n    int   // frames written to dst
 	need int   // bytes that the next record needs, from used on; 0: dst is full
+
+	farsighted bool // records ahead are looked at: they lie in a mapping
+	sight      byte // what was seen of them
+}
+
+// recordsAhead is how far ahead.
+const recordsAhead = 8
+
+// lookAhead brings what is probably a later record's header, and its frame's, into the cache while others are parsed, if all are as long
+// as the one at the beginning of b. A record's length is known only from its header, so that else each would be waited for in turn.
+func (c *cursor) lookAhead(b []byte, length int) {
+	if at := recordsAhead * length; c.farsighted && at+64 < len(b) {
+		c.sight += b[at] + b[at+64]
+	}
 }
 
 // damage is an error at a place; the reader adds the file's name.
@@ -128,6 +142,13 @@ func (r *reader) readGuarded(dst []Frame) (n int, err error) {
 			panic(v)
 		}
 		r.consume()
+		if r.c.farsighted { // then the fault may have been ahead of frames that are whole
+			r.c.farsighted = false
+			if n, err = r.intact(dst[:r.c.n]); n == 0 && err == nil {
+				n, err = r.readGuarded(dst)
+			}
+			return
+		}
 		r.err = r.fileError(r.c.damage("%w", errShrunk))
 		n, err = r.intact(dst[:r.c.n])
 	}()

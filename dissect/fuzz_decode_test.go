@@ -86,6 +86,15 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("a frame captured whole is called cut: %v", p.Problems())
 		}
 
+		if src, dst, ok := Between(LinkType(link), frame); ok {
+			if p.Depth() > 0 || p.Fragmented() || p.Has(LayerLLDP) || p.Has(LayerMAD) {
+				t.Fatalf("Between takes it for a plain packet: %v", p.Layers())
+			}
+			if p.IsTransport() && (p.Src != src || p.Dst != dst || p.DestQP <= 1) {
+				t.Fatalf("Between gives %v and %v, Decode %v and %v, queue pair %d", src, dst, p.Src, p.Dst, p.DestQP)
+			}
+		}
+
 		// The short way and the general one give the same.
 		var general Packet
 		general.Link, general.CapLen, general.WireLen = p.Link, p.CapLen, p.WireLen

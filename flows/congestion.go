@@ -77,6 +77,7 @@ func (t *Tracker) notified(c *conn, d Direction, p *dissect.Packet) {
 
 // strayCNP takes a CNP for a queue pair that no packet was seen of.
 func (t *Tracker) strayCNP(p *dissect.Packet) {
+	t.share.name(p.Dst, destination(p))
 	if h := t.notifiedHosts(p); h != nil {
 		h.stray++
 	}

@@ -41,6 +41,9 @@ func (t *Tracker) follow(c *conn, at int64) {
 		return
 	}
 	t.details++
+	if t.share != nil {
+		t.share.details = append(t.share.details, granted[*conn]{t.share.at, c})
+	}
 	c.flags |= connDetail
 	g := &detail{}
 	if t.opt.Series {

@@ -13,6 +13,9 @@
 // told from reordering, from duplication and from holes in the capture only by
 // evidence of its own; where the wire cannot tell, the answer is "ambiguous".
 //
+// Several trackers can share a capture by pairs of addresses (Share); Together
+// says what one would know that had seen all of it.
+//
 // Time comes from the packets' time stamps only. The package does not know
 // where packets came from, nor how results are shown.
 package flows

@@ -45,6 +45,17 @@ func (t *Tracker) handshake(p *dissect.Packet, frame []byte) {
 }
 
 func (t *Tracker) event(e *handshakeEvent) {
+	if !t.owns(e.A.Addr, e.B.Addr) {
+		return
+	}
+	for _, n := range [2]struct {
+		known bool
+		QPName
+	}{{e.HasA, e.A}, {e.HasB, e.B}} {
+		if n.known {
+			t.share.name(n.Addr, n.QPN)
+		}
+	}
 	switch e.Kind {
 	case evPair:
 		if e.Late {
@@ -300,6 +311,9 @@ func (t *Tracker) announcedWithoutData() {
 			continue
 		}
 		a.used = true
+		if t.share != nil {
+			t.share.at = a.Frame | lateBirth
+		}
 		var c *conn
 		a.slot, c = t.newConn()
 		c.transport = a.Transport

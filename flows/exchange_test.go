@@ -242,7 +242,7 @@ func TestExchangePairsQPs(t *testing.T) {
 	x.A.Write(100)
 	tr := New(Options{Exchanges: described(ExchangeMessage{Pattern: regexp.MustCompile(`QP (?P<qpn>\d+)`), End: "\n", Base: 10})})
 	testkit.Batches(x.Frames(), 64, func(packets []dissect.Packet, data [][]byte) {
-		tr.Track(&Batch{packets, data, make([]Mark, len(packets))})
+		tr.Track(&Batch{Packets: packets, Data: data, Marks: make([]Mark, len(packets))})
 	})
 	tr.Finish()
 	s := tr.Snapshot()

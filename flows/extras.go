@@ -27,6 +27,7 @@ type extras struct {
 	cnpDSCPs [2]uint64         // a bit set
 	origs    [2][]atomicAnswer // the newest atomic answers, for comparison with replays
 
+	successor   uint32 // the connection as which it goes on, of one whose partner was found late
 	candidates  []QPName
 	serviceID   uint64
 	established int64

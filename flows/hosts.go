@@ -58,6 +58,7 @@ type hostTable struct {
 
 type hostRecord struct {
 	key  hostPair
+	met  uint64 // the packet that showed it, where trackers share a capture
 	path [2]hostPath
 }
 
@@ -133,6 +134,9 @@ func (t *Tracker) hosts(src, dst dissect.Addr) (r *hostRecord, d Direction) {
 			h.index = map[hostPair]*hostRecord{}
 		}
 		r = &hostRecord{key: k}
+		if t.share != nil {
+			r.met = t.share.at
+		}
 		h.index[k] = r
 		h.list = append(h.list, r)
 	}
@@ -263,6 +267,9 @@ func versionOf(p *dissect.Packet) pathFlags {
 
 // managed takes a management datagram as a sign of life of its two hosts.
 func (t *Tracker) managed(p *dissect.Packet, frame []byte) {
+	if !t.owns(p.Src, p.Dst) {
+		return
+	}
 	if r, d := t.hosts(p.Src, p.Dst); r != nil {
 		r.path[d].begin(p)
 		r.path[d].flags |= pathManaged

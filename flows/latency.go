@@ -199,6 +199,9 @@ func (t *Tracker) histogram(c *conn, d Direction) *latency {
 	if t.fine < maxFine && c.flags&connProvisional == 0 {
 		t.fine++
 		l.fine = newFine()
+		if t.share != nil {
+			t.share.fine = append(t.share.fine, granted[*latency]{t.share.at, l})
+		}
 	}
 	t.rare(c).lat[d] = l
 	return l

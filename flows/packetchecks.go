@@ -47,6 +47,7 @@ func whyDropped(p *dissect.Packet) (id FindingID, arg uint64, wrong bool) {
 func (t *Tracker) dropPacket(ref streamRef, p *dissect.Packet, m *Mark) {
 	m.Bits |= MarkFinding
 	if ref == 0 {
+		t.share.name(p.Dst, destination(p))
 		id, arg, _ := whyDropped(p)
 		t.addFinding(&Finding{ID: id, Frame: p.Number, Time: p.Time, Count: 1, Args: [4]uint64{arg}, Where: p.Src.String() + " → " + p.Dst.String()})
 		return

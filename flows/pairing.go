@@ -403,9 +403,10 @@ func (t *Tracker) join(a, b uint32, why string) {
 	sender := cb.end[1].qpn
 	t.close(b)
 	cb.end[0].qpn, cb.evidence = ca.end[1].qpn, Inferred
-	t.rare(cb).why = fmt.Sprintf("its partner was found late, and it goes on as connection %d: %s", ca.id, why)
+	x := t.rare(cb)
+	x.why, x.successor = why, ca.id
 	ca.end[0].qpn, ca.evidence = sender, Inferred
-	if x := t.extrasOf(ca); x != nil {
+	if x = t.extrasOf(ca); x != nil {
 		x.why, x.candidates = "", nil
 	}
 	t.because(ca, why)

@@ -1,5 +1,7 @@
 package flows
 
+import "fmt"
+
 // reasonSet is the sentences that say why pairs were inferred, each kept once:
 // a million connections have a few dozen of them, and need nothing else that is
 // not in their hot record.
@@ -32,6 +34,9 @@ func (t *Tracker) because(c *conn, why string) {
 // whyOf returns what is known of why two queue pairs are one connection.
 func (t *Tracker) whyOf(c *conn) string {
 	if x := t.extrasOf(c); x != nil && x.why != "" {
+		if x.successor != 0 {
+			return fmt.Sprintf("its partner was found late, and it goes on as connection %d: %s", t.publicID(x.successor), x.why)
+		}
 		return x.why
 	}
 	if c.why != 0 {

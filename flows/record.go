@@ -26,7 +26,7 @@ func (t *Tracker) Snapshot() *Snapshot {
 // record copies one connection's state.
 func (t *Tracker) record(c *conn) Connection {
 	r := Connection{
-		ID: c.id, Transport: c.transport, Evidence: c.evidence,
+		ID: t.publicID(c.id), Transport: c.transport, Evidence: c.evidence,
 		FirstSeen: t.firstSeen(c), LastSeen: c.lastSeen(), FirstFrame: c.firstNum,
 		Tap: t.tap(c), Detail: t.detailRecord(c), Upper: t.upperRecord(c),
 	}

@@ -48,6 +48,9 @@ func (t *Tracker) nextID() uint32 {
 	if t.lastID++; t.lastID == 0 {
 		t.lastID++ // 0 is no connection
 	}
+	if t.share != nil {
+		t.share.born = append(t.share.born, t.share.at)
+	}
 	return t.lastID
 }
 

@@ -11,6 +11,10 @@ type Batch struct {
 	Packets []dissect.Packet
 	Data    [][]byte
 	Marks   []Mark
+	// For a tracker with a share of the capture (Options.Share), which gets the packets between its pairs of addresses, and
+	// those that all trackers get:
+	Newest []int64 // newest time in the capture up to packet i
+	Common []bool  // all get packet i
 }
 
 // Sink takes what a tracker has finished. What the pointers point at is
@@ -47,6 +51,8 @@ type Options struct {
 	DecodeAs      []DecodeAs // what connections carry that do not tell it themselves
 	Exchanges     []Exchange // by which programs tell each other their queue pairs over TCP, beyond those that are known
 	ExpectCNPDSCP uint8      // CNPs with another DSCP are a finding; 0 = do not judge
+
+	Share *Share // the capture is shared with other trackers: see Together. nil = it is not
 }
 
 // Tracker follows all connections of a capture. It serves one goroutine.
@@ -89,6 +95,7 @@ type Tracker struct {
 	saying      saying
 	payloads    map[uint64]heldPayload // of SENDs that are held, by frame
 	copies      *copies                // nil until there is a packet in a tunnel
+	share       *share                 // nil = it has the whole capture
 	mirrored    uint64
 	finished    bool
 
@@ -141,6 +148,9 @@ func New(opt Options) *Tracker {
 	if opt.Shadow {
 		t.shadow = newShadow(opt.ShadowBytes)
 	}
+	if opt.Share != nil {
+		t.share = &share{Share: *opt.Share, names: map[endpointKey]bool{}}
+	}
 	return t
 }
 
@@ -156,11 +166,18 @@ func (t *Tracker) Track(b *Batch) {
 		}
 		for i := lo; i < hi; i++ {
 			b.Marks[i] = Mark{}
+			if t.share != nil {
+				t.partake(b, i, &t.batch[i-lo])
+				continue
+			}
 			if (t.copies != nil || b.Packets[i].Uncommon()) && t.uncommon(b, i) {
 				continue
 			}
 			t.packet(&b.Packets[i], b.Data[i], &b.Marks[i], &t.batch[i-lo])
 		}
+	}
+	if t.share != nil {
+		t.nearBounds(len(b.Packets))
 	}
 }
 
@@ -383,6 +400,13 @@ func (t *Tracker) Finish() {
 	if t.iwarp != nil {
 		t.iwarp.Finish()
 	}
+	if t.share == nil {
+		t.conclude()
+	}
+}
+
+// conclude adds what only the whole capture shows to the findings.
+func (t *Tracker) conclude() {
 	t.verdicts(t.addFinding)
 	t.finished = true
 }

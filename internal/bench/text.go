@@ -27,11 +27,14 @@ program is built by make, with the profile in cmd/rocescope.
 const readPath = `
 ## What a second core brings
 
-Workers share a file: each reads eight buffers, decodes what it read, and tracks it when its turn has come, so that packets stay in one core's cache, and what
-goes from core to core is the turn, and with it the tracker. Of the time of a packet, reading (a third to a half of it without ICRC) is done by one at a time, and so is
-tracking; while one does either, the other decodes. With ICRC there is enough to decode. Without, tracking is half of the time, and what it knows of 64 connections has to come from
-the other core's cache at each turn, which costs as much as tracking saves; to send the packets instead costs more. A tracker for each pair of
-hosts would stay where it is; numbers of connections, the order of findings and what hosts have in common are one table, though, and that has not been done. The row below each has what two programs get
+Workers share a file in one of two ways. Where its beginning shows many pairs of hosts, each worker follows some of them: whoever has little left to go through reads, and
+notes whose each frame is; each decodes and tracks its own; at the end the trackers are put together. What reaches across (a stranger's packet for somebody's queue pair, set-up that
+names others', pause frames, tunnels, a bound that is near) is noticed, and then the file is read again in the other way, so that the result is always that of one worker. Of a second core's worth
+a part goes into bringing frames over from the core that read them: with 1,024 bytes in a packet and no ICRC to check, reading is half of the work, and half of what was read is the other's.
+
+Otherwise, and wherever packets have to come out in order (filters, messages, events), each worker reads eight buffers, decodes what it read, and tracks it when its turn has come: packets stay
+in one core's cache, and what goes from core to core is the turn, and with it the one tracker. Of the time of a packet, reading (a third to a half of it without ICRC) is done by one at a time, and so is
+tracking; while one does either, the other decodes. With ICRC there is enough to decode. The row below each has what two programs get
 that share nothing but the machine, and with it the host's memory: that is the most that could be had here.
 
 ## What tracking costs
@@ -44,7 +47,7 @@ state of requests, answers and messages, a few lines of cache for each.
 
 Mapping a file saves the copy that read(2) makes, and costs page faults. In a virtual machine whose hypervisor mirrors page
 tables a fault costs several copies of its page; elsewhere it costs less than one. So captures.Open tries both on the first
-half MiB of files of 64 MiB and more, takes the shortest of three tries, maps where that takes less than four fifths of
+half MiB of files of 64 MiB and more, takes the shortest of three tries, maps where that takes less than three fifths of
 reading, and reads otherwise. Smaller files are always read. The table has both figures for this machine. Frames and errors are the same either
 way; a file that is cut while it is read ends with exit code 4, also under a mapping.
 

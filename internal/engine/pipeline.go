@@ -19,7 +19,8 @@ type Options struct {
 	// everything on the caller's goroutine, which costs the least processor time;
 	// so do all numbers where the source may block or cannot lend
 	// (captures.Lender). With more, sinks are called from any of them, one at a
-	// time.
+	// time. Without sinks and with Reopen, they share the capture by pairs of
+	// addresses where its beginning shows enough of them.
 	Workers int
 	// CheckICRC verifies every packet's ICRC.
 	CheckICRC bool
@@ -39,7 +40,8 @@ type Options struct {
 	// of the context ends Run even so.
 	MayBlock bool
 	// Outcomes asks for two passes, so that Batch.Outcome knows in the second
-	// what the whole capture says. Reopen gives the same source once more.
+	// what the whole capture says. Reopen gives the same source once more; it may
+	// be called for a look at its beginning, and where a pass has to be done again.
 	Outcomes bool
 	Reopen   func() (captures.Source, error)
 	// Privacy masks who talked in all that leaves the pipeline: the packets and frames that sinks get, what the tracker
@@ -149,12 +151,24 @@ func (p *Pipeline) Run(ctx context.Context, src captures.Source) (Result, error)
 }
 
 func (p *Pipeline) pass(ctx context.Context, src captures.Source, o Options, end *ending, pass, passes int64) (Result, error) {
-	if of, ok := src.(captures.Progresser); ok {
-		p.progress.Store(&progress{of, pass, passes})
+	p.watch(src, pass, passes)
+	n := workersFor(o, src)
+	if n > 1 && sharable(o) {
+		if d := p.survey(n); d != nil {
+			s := newShards(p, o, d, src)
+			err, crossed := s.run(ctx)
+			if crossed == "" {
+				return s.r.conclude(err)
+			}
+			if src, err = o.Reopen(); err != nil {
+				return Result{}, &SourceError{err}
+			}
+			p.watch(src, pass, passes)
+		}
 	}
 	r := newRun(p, o, end, src)
 	var err error
-	if n := workersFor(o, src); n > 1 {
+	if n > 1 {
 		err = newRelay(r, n).run(ctx, n)
 	} else {
 		err = r.alone(ctx)
@@ -162,10 +176,16 @@ func (p *Pipeline) pass(ctx context.Context, src captures.Source, o Options, end
 	r.stop()
 	if r.tracker != nil {
 		r.tracker.Finish()
-		r.Snapshot = r.look()
-		p.snapshot.Store(r.Snapshot)
+		r.Snapshot = r.tracker.Snapshot()
 	}
-	return r.Result, errors.Join(append(r.damage, err)...)
+	return r.conclude(err)
+}
+
+// watch lets Progress look at a pass.
+func (p *Pipeline) watch(src captures.Source, pass, passes int64) {
+	if of, ok := src.(captures.Progresser); ok {
+		p.progress.Store(&progress{of, pass, passes})
+	}
 }
 
 func workersFor(o Options, src captures.Source) int {

@@ -69,17 +69,25 @@ func (r *run) alone(ctx context.Context) error {
 
 func (r *run) publish() {
 	if r.tracker != nil {
-		r.p.snapshot.Store(r.look())
+		r.p.snapshot.Store(r.masked(r.tracker.Snapshot()))
 	}
 }
 
-// look is a snapshot as it may leave.
-func (r *run) look() *flows.Snapshot {
-	s := r.tracker.Snapshot()
+// masked is a snapshot as it may leave.
+func (r *run) masked(s *flows.Snapshot) *flows.Snapshot {
 	if r.o.Privacy != nil {
 		s = r.o.Privacy.Snapshot(s)
 	}
 	return s
+}
+
+// conclude is what the pass returns, of which err ended it.
+func (r *run) conclude(err error) (Result, error) {
+	if r.Snapshot != nil {
+		r.Snapshot = r.masked(r.Snapshot)
+		r.p.snapshot.Store(r.Snapshot)
+	}
+	return r.Result, errors.Join(append(r.damage, err)...)
 }
 
 // deliver runs stage 2 and the sinks on a part, and says whether that was the last one.
@@ -126,21 +134,37 @@ func (r *run) unread(ctx context.Context, err error) (over bool, _ error) {
 }
 
 // account adds a part to the result.
-func (r *run) account(pt *part) {
+func (r *Result) account(pt *part) {
 	r.Frames += uint64(pt.n)
 	r.Bytes += pt.bytes
 	r.Captured += pt.captured
 	r.Truncated += pt.truncated
 	r.Malformed += pt.malformed
 	if pt.hasTime {
-		if !r.HasTime {
-			r.HasTime, r.First, r.Last = true, pt.earliest, pt.latest
-		}
-		r.First, r.Last = min(r.First, pt.earliest), max(r.Last, pt.latest)
+		r.sawTimes(pt.earliest, pt.latest)
 	}
 	for _, l := range pt.links[:pt.numLinks] {
 		r.sawLink(l)
 	}
+}
+
+// add adds another result's counts and times.
+func (r *Result) add(x *Result) {
+	r.Frames += x.Frames
+	r.Bytes += x.Bytes
+	r.Captured += x.Captured
+	r.Truncated += x.Truncated
+	r.Malformed += x.Malformed
+	if x.HasTime {
+		r.sawTimes(x.First, x.Last)
+	}
+}
+
+func (r *Result) sawTimes(earliest, latest int64) {
+	if !r.HasTime {
+		r.HasTime, r.First, r.Last = true, earliest, latest
+	}
+	r.First, r.Last = min(r.First, earliest), max(r.Last, latest)
 }
 
 func (r *run) trackAndDeliver() error {
@@ -179,7 +203,7 @@ func (r *run) mask() {
 	}
 }
 
-func (r *run) sawLink(l dissect.LinkType) {
+func (r *Result) sawLink(l dissect.LinkType) {
 	for _, seen := range r.Links {
 		if seen == l {
 			return
