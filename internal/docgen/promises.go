@@ -18,6 +18,7 @@ func promises(coverage map[string]string) []section {
 		{"Speed", []promise{
 			{"The engine works across cores, and its results are those of one core", []proof{
 				{tests: []string{"internal/engine/TestResultsDoNotDependOnWorkers"}, says: "the same lines and the same result with 1, 2, 3 and 8 workers, with filters and without"},
+				{tests: []string{"internal/engine/TestSharesOfManyPairs", "internal/engine/TestSharesOfEveryCapture", "internal/engine/TestWhatCannotBeShared", "flows/TestTogether"}, says: "ordered tracking shared by pairs of addresses: the same result, to the last field, of mixed captures with faults and set-up; what reaches from one worker's pairs to another's is noticed"},
 			}},
 			{"`analyze` with ICRC ≥ 60 times tshark's field export, without ≥ 85 times", []proof{
 				{page: "performance.md", rows: "`analyze`, 4000000 packets|`analyze --no-icrc`, the same file"},

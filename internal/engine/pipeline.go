@@ -156,7 +156,7 @@ func (p *Pipeline) pass(ctx context.Context, src captures.Source, o Options, end
 	if n > 1 && sharable(o) {
 		if d := p.survey(n); d != nil {
 			s := newShards(p, o, d, src)
-			err, crossed := s.run(ctx)
+			crossed, err := s.run(ctx)
 			if crossed == "" {
 				return s.r.conclude(err)
 			}

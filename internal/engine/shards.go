@@ -16,7 +16,7 @@ const (
 	// window is how many reads the fastest worker may be ahead of the slowest.
 	window = 64
 	// ahead is how many reads a worker wants to find, else it reads itself: so many that others seldom wait for it.
-	ahead = 8
+	ahead = 16
 )
 
 // shards shares a pass by pairs of addresses. Whoever has little left to go through reads, and notes whose each frame is. Each worker
@@ -94,7 +94,7 @@ func newShards(p *Pipeline, o Options, d *dealing, src captures.Source) *shards 
 }
 
 // run is the caller's goroutine, one of the workers. crossed says why the capture cannot be shared.
-func (s *shards) run(ctx context.Context) (err error, crossed string) {
+func (s *shards) run(ctx context.Context) (crossed string, err error) {
 	var others sync.WaitGroup
 	for _, w := range s.workers[1:] {
 		others.Go(func() { w.work(ctx) })
@@ -106,7 +106,7 @@ func (s *shards) run(ctx context.Context) (err error, crossed string) {
 		panic(s.fault)
 	}
 	if s.crossed != "" {
-		return nil, s.crossed
+		return s.crossed, nil
 	}
 	trackers := make([]*flows.Tracker, len(s.workers))
 	for i, w := range s.workers {
@@ -115,7 +115,7 @@ func (s *shards) run(ctx context.Context) (err error, crossed string) {
 	}
 	s.r.Matched = s.r.Frames // there is no filter
 	s.r.Snapshot, crossed = flows.Together(trackers)
-	return s.err, crossed
+	return crossed, s.err
 }
 
 // work is a worker, until nothing is left.

@@ -34,7 +34,7 @@ func asShards(t testing.TB, o Options, workers int, files ...string) (got Result
 	t.Helper()
 	o.Reopen = func() (captures.Source, error) { return captures.OpenFiles(files) }
 	s := newShards(New(o), o, deal(&[numBuckets]int{}, workers), open(t, files...))
-	if err, crossed = s.run(t.Context()); crossed != "" {
+	if crossed, err = s.run(t.Context()); crossed != "" {
 		return got, crossed, err
 	}
 	got, err = s.r.conclude(err)
@@ -253,7 +253,7 @@ func TestWhatCannotBeShared(t *testing.T) {
 			o := Options{CheckICRC: true, Track: true, Tracker: c.tracker, Workers: 2}
 			o.Reopen = func() (captures.Source, error) { return captures.OpenFiles([]string{file}) }
 			s := newShards(New(o), o, all.turnByTurn(2), open(t, file))
-			err, crossed := s.run(t.Context())
+			crossed, err := s.run(t.Context())
 			if err != nil || !strings.Contains(crossed, c.crossed) || (crossed == "") != (c.crossed == "") {
 				t.Fatalf("%v, crossed: %q", err, crossed)
 			}
@@ -381,7 +381,7 @@ func TestSharesEndTogether(t *testing.T) {
 			o := Options{Track: true}
 			o.Reopen = func() (captures.Source, error) { return nil, broken }
 			s := newShards(New(o), o, all.turnByTurn(workers), lent{src})
-			err, crossed := s.run(ctx)
+			crossed, err := s.run(ctx)
 			got, err := s.r.conclude(err)
 			if crossed != "" || !errors.Is(err, c.want) || got.Frames != uint64(300+c.more) || got.Snapshot.Packets != got.Frames || got.Matched != got.Frames {
 				t.Errorf("%s, %d workers: %v, %q, %d frames, %d tracked", c.name, workers, err, crossed, got.Frames, got.Snapshot.Packets)
