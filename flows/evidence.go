@@ -311,9 +311,7 @@ func (t *Tracker) announcedWithoutData() {
 			continue
 		}
 		a.used = true
-		if t.share != nil {
-			t.share.at = a.Frame | lateBirth
-		}
+		t.share.late(stageWithout, a.Frame)
 		var c *conn
 		a.slot, c = t.newConn()
 		c.transport = a.Transport

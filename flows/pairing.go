@@ -504,7 +504,7 @@ func (t *Tracker) settlePairs() {
 			t.consider(g, s, &s.answers[i])
 		}
 	}
-	for range maxRounds {
+	for round := range maxRounds {
 		var all []*seeker
 		for _, s := range t.seekers {
 			if s.count > 0 && len(s.candidates) > 0 {
@@ -528,6 +528,7 @@ func (t *Tracker) settlePairs() {
 			if mate == nil || claims[mate] != 1 || t.seekers[s.slot] != s || t.seekers[mate.slot] != mate {
 				continue
 			}
+			t.lateOf(stagePairs+round, t.conn(s.slot))
 			t.pairSeekers(mate, s, weights[i])
 			again = true
 		}
@@ -541,6 +542,7 @@ func (t *Tracker) settlePairs() {
 	}
 	slices.SortFunc(rest, func(a, b uint32) int { return cmp.Compare(t.conn(a).id, t.conn(b).id) })
 	for _, slot := range rest {
+		t.lateOf(stageRest, t.conn(slot))
 		if t.conn(slot).flags&connProvisional != 0 {
 			t.giveUp(slot)
 		} else {

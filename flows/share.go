@@ -51,8 +51,15 @@ type endpointKey struct {
 	qpn  uint32
 }
 
-// lateBirth is added to the numbers of packets that showed connections of which only the end of the capture tells.
-const lateBirth = 1 << 63
+// What happens at the end of the capture, behind all packets, happens to one connection after the other, in stages.
+const (
+	stagePairs    = 0 // and one more for each round of them
+	stageRest     = maxRounds
+	stageSettle   = maxRounds + 1
+	stageWithout  = maxRounds + 2
+	stageShift    = 48
+	behindPackets = 1 << 63
+)
 
 // maxNames bounds what a share remembers of queue pairs that have no connection.
 const maxNames = 64 << 10
@@ -74,6 +81,20 @@ func (s *share) name(addr dissect.Addr, qpn uint32) {
 		return
 	}
 	s.names[endpointKey{addr, qpn}] = true
+}
+
+// late notes that the packet at hand is none, but a stage of the capture's end, at what a packet showed. s may be nil.
+func (s *share) late(stage int, shown uint64) {
+	if s != nil {
+		s.at = behindPackets | uint64(stage)<<stageShift | shown
+	}
+}
+
+// lateOf is late for a connection.
+func (t *Tracker) lateOf(stage int, c *conn) {
+	if t.share != nil {
+		t.share.late(stage, t.share.born[c.id-1])
+	}
 }
 
 // owns reports whether a tracker follows what is between two addresses.
@@ -148,7 +169,7 @@ func Together(parts []*Tracker) (s *Snapshot, crossed string) {
 			return nil, t.share.crossed
 		}
 	}
-	for _, why := range [...]string{meetings(parts), fullTables(parts), stations(parts)} {
+	for _, why := range [...]string{meetings(parts), fullTables(parts)} {
 		if why != "" {
 			return nil, why
 		}
@@ -159,19 +180,12 @@ func Together(parts []*Tracker) (s *Snapshot, crossed string) {
 	s = &Snapshot{Connections: []Connection{}}
 	var findings findingSet
 	var pairs []granted[HostPair]
-	of := map[findingKey]bool{}
 	for _, t := range parts {
 		t.conclude()
 		x := t.Snapshot()
 		s.add(x)
 		for i := range t.findings.list {
 			f := &t.findings.list[i]
-			if k := (findingKey{id: f.ID, where: f.Where}); f.Conn == 0 {
-				if of[k] {
-					return nil, "a finding of the capture as a whole"
-				}
-				of[k] = true
-			}
 			f.Conn = t.publicID(f.Conn)
 		}
 		findings.list = append(findings.list, t.findings.list...)
@@ -269,22 +283,6 @@ func fullTables(parts []*Tracker) string {
 		return "a table that is full"
 	case len(senderOf) < senders:
 		return "wrong ICRCs of one sender to several others"
-	}
-	return ""
-}
-
-// stations looks for links of which the pairs of addresses only together say that something is wrong.
-func stations(parts []*Tracker) string {
-	all := map[hostPair]linkRecord{}
-	for _, t := range parts {
-		for _, l := range t.hostTable.links {
-			x := all[l.key]
-			x.flags[0] |= l.flags[0]
-			x.flags[1] |= l.flags[1]
-			if all[l.key] = x; x.mixed() {
-				return "a link with both versions of RoCE"
-			}
-		}
 	}
 	return ""
 }

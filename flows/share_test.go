@@ -174,3 +174,37 @@ func TestSharesKnowTheirBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestSharesGrantAtTheEnd: connections whose other side only the end of the capture tells get what is scarce behind all others, in
+// the order in which packets showed them.
+func TestSharesGrantAtTheEnd(t *testing.T) {
+	x := testkit.NewExchange(testkit.ExchangeOptions{A: "10.0.1.1", B: "10.0.1.2"})
+	all := []*testkit.Exchange{x}
+	for i := range 11 {
+		all = append(all, x.Beside(func(o *testkit.ExchangeOptions) {
+			o.A, o.B, o.QPNA, o.QPNB = fmt.Sprintf("10.0.%d.1", i*5%7), fmt.Sprintf("10.0.%d.2", i*5%7), uint32(0x1000+2*i), uint32(0x1001+2*i)
+		}))
+	}
+	for _, y := range all { // too few answers for a pair before the end
+		y.A.Write(8)
+	}
+	for _, y := range all[4:] {
+		y.B.Ack(y.A.Next.Add(-1), 1)
+	}
+	all[9].B.Write(8)
+	frames := x.Frames()
+	for most := 1; most <= 12; most++ {
+		o := Options{MaxDetails: most}
+		one := New(o)
+		testkit.Batches(frames, 64, func(packets []dissect.Packet, data [][]byte) {
+			one.Track(&Batch{Packets: packets, Data: data, Marks: make([]Mark, len(packets))})
+		})
+		one.Finish()
+		for _, n := range []int{2, 3} {
+			got, crossed := Together(shareOut(frames, o, n, byHost(n)))
+			if diff := cmp.Diff(one.Snapshot(), got); diff != "" || crossed != "" {
+				t.Errorf("%d details, %d trackers, %q:\n%.2000s", most, n, crossed, diff)
+			}
+		}
+	}
+}

@@ -394,7 +394,10 @@ func (t *Tracker) track(c *conn, d Direction, p *dissect.Packet, frame []byte, m
 // there are none.
 func (t *Tracker) Finish() {
 	t.settlePairs()
-	t.eachConn(func(c *conn) { t.settle(c) })
+	t.eachConn(func(c *conn) {
+		t.lateOf(stageSettle, c)
+		t.settle(c)
+	})
 	t.announcedWithoutData()
 	t.solveICRCs()
 	if t.iwarp != nil {

@@ -225,6 +225,18 @@ func TestWhatCannotBeShared(t *testing.T) {
 			x := all[1].Beside(func(o *testkit.ExchangeOptions) { o.A, o.B, o.QPNA = all[1].ExchangeOptions.A, "10.0.9.9", all[1].QPNA })
 			x.Connect()
 		}},
+		{name: "a datagram queue pair that several talk to", more: func(all pairs) {
+			for _, from := range []string{"10.0.1.1", "10.0.9.9"} {
+				all[1].Beside(func(o *testkit.ExchangeOptions) { o.Transport, o.A, o.QPNB = dissect.UD, from, 0x502 }).A.Send(8)
+			}
+		}},
+		{name: "the same, with set-up", crossed: "a queue pair that several", more: func(all pairs) {
+			x := all[1].Beside(func(o *testkit.ExchangeOptions) { o.Transport, o.QPNA, o.QPNB = dissect.UD, 0x501, 0x502 })
+			x.Perftest()
+			x.A.Send(8)
+			all[1].Beside(func(o *testkit.ExchangeOptions) { o.Transport, o.A, o.QPNB = dissect.UD, "10.0.9.9", 0x502 }).A.Send(8)
+		}},
+		{name: "a damaged management datagram", crossed: "a queue pair that several", more: func(all pairs) { all[1].A.REQ().BreakICRC() }},
 		{name: "a sender's wrong ICRCs to two hosts", crossed: "wrong ICRCs", more: func(all pairs) {
 			x := all[1].Beside(func(o *testkit.ExchangeOptions) { o.A, o.B = all[1].ExchangeOptions.A, "10.0.9.9" })
 			all[1].A.Write(8).Packets[0].BreakICRC()
