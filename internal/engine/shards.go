@@ -3,9 +3,11 @@ package engine
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rocescope/rocescope/captures"
 	"github.com/rocescope/rocescope/dissect"
@@ -17,6 +19,8 @@ const (
 	window = 64
 	// ahead is how many reads a worker wants to find, else it reads itself: so many that others seldom wait for it.
 	ahead = 16
+	// spins is how often a worker looks again before it sleeps: for some part of a millisecond, which is what waking it can cost.
+	spins = 3000
 )
 
 // shards shares a pass by pairs of addresses. Whoever has little left to go through reads, and notes whose each frame is. Each worker
@@ -27,6 +31,8 @@ type shards struct {
 	r       *run // reads, and counts what all workers see
 	d       *dealing
 	workers []*shard
+
+	steps atomic.Uint64 // reads that ended, by which who waits for one sees it
 
 	lock    sync.Mutex // guards all below, and r while one reads
 	moved   sync.Cond  // something below has changed; its lock is lock
@@ -134,23 +140,42 @@ func (w *shard) work(ctx context.Context) {
 			s.giveUp(why, nil)
 		}
 	}
-	w.tracker.Reach(s.newest)
-	w.tracker.Finish()
+	if s.good() {
+		w.tracker.Reach(s.newest)
+		w.tracker.Finish()
+	}
+}
+
+// good says whether reading has come to its end, and trackers are to finish.
+func (s *shards) good() bool {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return s.crossed == "" && s.fault == nil
 }
 
 // next returns the read behind the one that a worker has gone through; nil when there is none.
 func (s *shards) next(ctx context.Context, me int) *slot {
 	s.lock.Lock()
 	defer s.lock.Unlock()
+	spun := false
 	for s.crossed == "" && s.fault == nil {
 		switch n := s.begun[me]; {
 		case !s.ended && !s.reading && s.read < n+ahead && s.read < slices.Min(s.begun)+window-1: // whose last one is in use
 			s.fill(ctx)
 		case n < s.read:
 			s.begun[me]++
+			s.moved.Broadcast() // there may be room to read now
 			return &s.slots[n%window]
 		case s.ended:
 			return nil
+		case !spun:
+			spun = true
+			before := s.steps.Load()
+			s.lock.Unlock()
+			for i := 0; i < spins && s.steps.Load() == before; i++ {
+				runtime.Gosched()
+			}
+			s.lock.Lock()
 		default:
 			s.moved.Wait()
 		}
@@ -180,6 +205,7 @@ func (s *shards) fill(ctx context.Context) {
 	if fault != nil {
 		s.crossed = fault.Error() // another pass says what was whole
 	}
+	s.steps.Add(1)
 	s.moved.Broadcast()
 }
 
