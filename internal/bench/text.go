@@ -27,14 +27,15 @@ program is built by make, with the profile in cmd/rocescope.
 const readPath = `
 ## What a second core brings
 
-Workers share a file in one of two ways. Where its beginning shows many pairs of hosts, each worker follows some of them: whoever has little left to go through reads, and
-notes whose each frame is; each decodes and tracks its own; at the end the trackers are put together. What reaches across (a stranger's packet for somebody's queue pair, set-up that
-names others', pause frames, tunnels, a bound that is near) is noticed, and then the file is read again in the other way, so that the result is always that of one worker. Of a second core's worth
-a part goes into bringing frames over from the core that read them: with 1,024 bytes in a packet and no ICRC to check, reading is half of the work, and half of what was read is the other's.
+Workers share a file in one of two ways. Where no ICRC is to be checked and the file's beginning shows many pairs of hosts, each worker follows some of them: whoever has little left to
+go through reads, and notes whose each frame is; each decodes and tracks its own; at the end the trackers are put together. What reaches across (a stranger's packet for somebody's queue pair,
+set-up that names others', pause frames, tunnels, a bound that is near) is noticed, and then the file is read again in the other way, so that the result is always that of one worker. Of a second
+core's worth a third is left: reading is half of the work where packets have 1,024 bytes, its copy costs more into memory that the other core has just looked at, and half of what one reads has to come over to the
+other.
 
 Otherwise, and wherever packets have to come out in order (filters, messages, events), each worker reads eight buffers, decodes what it read, and tracks it when its turn has come: packets stay
 in one core's cache, and what goes from core to core is the turn, and with it the one tracker. Of the time of a packet, reading (a third to a half of it without ICRC) is done by one at a time, and so is
-tracking; while one does either, the other decodes. With ICRC there is enough to decode. The row below each has what two programs get
+tracking; while one does either, the other decodes. With ICRC there is enough to decode, and to share by pairs of hosts is slower: the bytes would have to come over. The row below each has what two programs get
 that share nothing but the machine, and with it the host's memory: that is the most that could be had here.
 
 ## What tracking costs

@@ -19,8 +19,8 @@ type Options struct {
 	// everything on the caller's goroutine, which costs the least processor time;
 	// so do all numbers where the source may block or cannot lend
 	// (captures.Lender). With more, sinks are called from any of them, one at a
-	// time. Without sinks and with Reopen, they share the capture by pairs of
-	// addresses where its beginning shows enough of them.
+	// time. Without sinks and CheckICRC, and with Reopen, they share the
+	// capture by pairs of addresses where its beginning shows enough of them.
 	Workers int
 	// CheckICRC verifies every packet's ICRC.
 	CheckICRC bool

@@ -71,10 +71,11 @@ type shard struct {
 	counted Result
 }
 
-// sharable says whether all that is wanted is what trackers know at the end.
+// sharable says whether all that is wanted is what trackers know at the end, and nothing of what lies in packets: who has read a frame
+// has its bytes in the cache, and checks the ICRC sooner than others bring them over.
 func sharable(o Options) bool {
 	s := &o.Tracker.Sink
-	return o.Track && o.Reopen != nil && o.Filter == nil && len(o.Sinks) == 0 && !o.Tracker.Shadow && o.Workers <= mostWorkers &&
+	return o.Track && !o.CheckICRC && o.Reopen != nil && o.Filter == nil && len(o.Sinks) == 0 && !o.Tracker.Shadow && o.Workers <= mostWorkers &&
 		s.Message == nil && s.IWARP == nil && s.Finding == nil && s.Connection == nil && s.Joined == nil && s.Turned == nil && s.Step == nil
 }
 
