@@ -92,7 +92,7 @@ func troubled() *flows.Snapshot {
 	lost.Detail.Series = flows.Series{Start: start + second, Interval: time.Second, Points: []flows.Point{{Time: start + second}, {Time: start + 2*second}}}
 	lost.Detail.Series.Points[0].Streams = [2]flows.PointStream{
 		flows.AToB: {
-			Packets: 200, Bytes: 220_000, Payload: 200_000, Messages: 40, InFlight: 65_536, Outstanding: 16,
+			Packets: 200, Bytes: 220_000, Payload: 200_000, Messages: 40, InFlight: 65_536, Outstanding: 16, Credits: 24, CreditsKnown: true,
 			Latency: flows.PointLatency{Count: 40, P50: 120_000, P99: 130_000, Max: 131_000}, RTT: flows.RTT{Count: 40, Min: 50_000, Mean: 60_000},
 		},
 		flows.BToA: {Packets: 40, Bytes: 2480},

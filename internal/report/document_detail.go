@@ -165,6 +165,7 @@ type PointStream struct {
 	CNPs            uint64  `json:"cnps"`
 	InFlight        uint64  `json:"in_flight_bytes"`
 	Outstanding     uint32  `json:"outstanding"`
+	Credits         *int    `json:"credits"` // fewest that an answer granted; null: no answer told
 	Latency         struct {
 		Count uint64 `json:"count"`
 		P50   *int64 `json:"p50"`
@@ -317,6 +318,9 @@ func newPointStream(f *flows.PointStream, interval int64) PointStream {
 		Packets: f.Packets, Bytes: f.Bytes, PayloadBytes: f.Payload, Messages: f.Messages, Retransmissions: f.Retransmissions,
 		ECNCE: f.CE, CNPs: f.CNPs, InFlight: f.InFlight, Outstanding: f.Outstanding,
 		GoodputBPS: rate(float64(f.Payload) * 8e9 / float64(max(interval, 1))),
+	}
+	if f.CreditsKnown {
+		p.Credits = &f.Credits
 	}
 	p.Latency.Count = f.Latency.Count
 	if f.Latency.Count > 0 {

@@ -211,3 +211,19 @@ func TestMoment(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 }
+
+// TestCreditsOfSeries: none left is a value, null is that no answer told.
+func TestCreditsOfSeries(t *testing.T) {
+	for _, c := range []struct {
+		of   flows.PointStream
+		want string
+	}{
+		{flows.PointStream{Credits: 6, CreditsKnown: true}, `"credits":6,`},
+		{flows.PointStream{CreditsKnown: true}, `"credits":0,`},
+		{flows.PointStream{}, `"credits":null,`},
+	} {
+		if got, err := json.Marshal(newPointStream(&c.of, 1)); err != nil || !strings.Contains(string(got), c.want) {
+			t.Errorf("%+v: %s, %v, want %s", c.of, got, err, c.want)
+		}
+	}
+}

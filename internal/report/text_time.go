@@ -186,6 +186,7 @@ func (t *summary) series(c *Connection) {
 		{title: "resent", right: true},
 		{title: "CE", right: true},
 		{title: "CNPs", right: true},
+		{title: "credits", right: true},
 	}}
 	base := c.Series.StartNS
 	if t.d.Capture.FirstNS != nil {
@@ -198,7 +199,7 @@ func (t *summary) series(c *Connection) {
 			if s.PayloadBytes+s.Messages+s.Retransmissions+s.ECNCE+s.CNPs == 0 {
 				continue
 			}
-			goodput, p50, p99, flight := "", "", "", ""
+			goodput, p50, p99, flight, credits := "", "", "", "", ""
 			if s.GoodputBPS > 0 {
 				goodput = BitRate(s.GoodputBPS)
 			}
@@ -208,8 +209,11 @@ func (t *summary) series(c *Connection) {
 			if s.InFlight > 0 {
 				flight = Bytes(s.InFlight)
 			}
+			if s.Credits != nil {
+				credits = Count(uint64(*s.Credits))
+			}
 			tab.add(text(when), text(arrow(flows.Direction(d).String())), text(goodput), number(plain, s.Messages), text(p50), text(p99), text(flight),
-				number(plain, uint64(s.Outstanding)), number(warning, s.Retransmissions), number(noted, s.ECNCE), number(noted, s.CNPs))
+				number(plain, uint64(s.Outstanding)), number(warning, s.Retransmissions), number(noted, s.ECNCE), number(noted, s.CNPs), text(credits))
 			when = ""
 		}
 	}

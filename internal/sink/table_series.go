@@ -43,6 +43,9 @@ var series = sync.OnceValue(func() *table[seriesRow] {
 			count("cnps", "", "congestion notification packets", func(p *flows.PointStream) uint64 { return p.CNPs }),
 			maybe("in_flight_bytes", Uint64, "bytes", "most payload sent, or asked for, and not acknowledged; missing in live captures", func(r *row) (uint64, bool) { return r.InFlight, !r.live }),
 			maybe("outstanding", Uint32, "messages", "most messages open; missing in live captures", func(r *row) (uint64, bool) { return uint64(r.Outstanding), !r.live }),
+			maybe("credits", Uint32, "messages", "fewest credits that an answer granted to who asks in this direction; missing where no answer told, and in live captures", func(r *row) (uint64, bool) {
+				return uint64(max(0, r.Credits)), r.CreditsKnown && !r.live
+			}),
 			number("latency_count", Uint64, "", "messages whose latency was measured", func(r *row) uint64 { return r.PointStream.Latency.Count }),
 			latency("latency_p50_ns", "median, right within one part in four", func(l *flows.PointLatency) int64 { return l.P50 }),
 			latency("latency_p99_ns", "99th percentile, right within one part in four", func(l *flows.PointLatency) int64 { return l.P99 }),

@@ -252,7 +252,7 @@ func (b *builder) detail(t *trail, c *report.Connection) connectionView {
 			v.Wide = append(v.Wide, p)
 		}
 	}
-	for _, p := range []*plot{t.goodputPlot(b.zero), t.inFlightPlot(b.zero), t.latencyPlot(b.zero), histogramPlot(t.conn)} {
+	for _, p := range []*plot{t.goodputPlot(b.zero), t.inFlightPlot(b.zero), t.latencyPlot(b.zero), histogramPlot(t.conn), t.creditPlot(b.zero)} {
 		if p != nil {
 			v.Small = append(v.Small, p)
 		}

@@ -130,6 +130,59 @@ func (t *trail) inFlightPlot(zero int64) *plot {
 	return p
 }
 
+// creditPlot draws the fewest credits that answers granted; nil where none told of them.
+func (t *trail) creditPlot(zero int64) *plot {
+	if t.conn.Detail == nil {
+		return nil
+	}
+	series := &t.conn.Detail.Series
+	const untold = -1
+	var least [2][loadBins]int
+	for d := range least {
+		for i := range least[d] {
+			least[d][i] = untold
+		}
+	}
+	most := untold
+	width := max(t.bin(), float64(series.Interval))
+	for i := range series.Points {
+		p := &series.Points[i]
+		slot := max(0, min(loadBins-1, int(float64(p.Time-t.span.first)/width)))
+		for d := range p.Streams {
+			s := &p.Streams[d]
+			if !s.CreditsKnown {
+				continue
+			}
+			if was := least[d][slot]; was == untold || s.Credits < was {
+				least[d][slot] = s.Credits
+			}
+			most = max(most, s.Credits)
+		}
+	}
+	if most == untold {
+		return nil
+	}
+	p := &plot{ID: fmt.Sprintf("credits-%d", t.conn.ID), Title: "Credits", About: "Fewest that an answer granted; nothing where no answer told of credits."}
+	c := newChart(p.ID, fmt.Sprintf("Credits granted on connection %d", t.conn.ID), smallWidth, smallHeight, zero,
+		t.timeAxis(zero), newAxis(kindCount, 0, float64(max(most, 1))*1.06, 0))
+	for d := range least {
+		var l layer
+		for i, n := range least[d] {
+			if n != untold { // none granted is a value, so it is a stroke, which a bar of it would not be
+				y := c.y.step(float64(n))
+				l.stroke(c.x.step(min(float64(t.span.first-zero)+(float64(i)+0.5)*width, c.x.hi)), y, y)
+			}
+		}
+		if l.path.Len() > 0 {
+			class := fmt.Sprintf("dir%d", d)
+			c.add(&l, "middle "+class, directionNames[d])
+			p.Legend = append(p.Legend, legend{Class: class, Text: "to requests of " + directionNames[d]})
+		}
+	}
+	p.SVG = c.finish()
+	return p
+}
+
 // latencyPlot draws the latencies of messages over the time of their completion, from least to most, and the median.
 func (t *trail) latencyPlot(zero int64) *plot {
 	lo, hi := int64(math.MaxInt64), int64(0)

@@ -1,0 +1,32 @@
+package html
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rocescope/rocescope/flows"
+)
+
+// TestCreditPlot: a stroke for the fewest credits of each bin, also where that is none; no plot where no answer told of credits.
+func TestCreditPlot(t *testing.T) {
+	point := func(at int64, n int, known bool) flows.Point {
+		p := flows.Point{Time: at}
+		p.Streams[flows.AToB] = flows.PointStream{Packets: 1, Credits: n, CreditsKnown: known}
+		return p
+	}
+	of := func(points ...flows.Point) *plot {
+		conn := &flows.Connection{ID: 3, Detail: &flows.Detail{Series: flows.Series{Interval: 10, Points: points}}}
+		return (&trail{conn: conn, span: timespan{0, 1000 * loadBins}}).creditPlot(0)
+	}
+	if p := of(point(0, 0, false)); p != nil {
+		t.Errorf("nobody told: %+v", p)
+	}
+	p := of(point(0, 8, true), point(10, 4, true), point(20, 0, false), point(500_000/loadBins*loadBins, 0, true))
+	if p == nil || p.ID != "credits-3" || !slices.Equal(p.Legend, []legend{{Class: "dir0", Text: "to requests of " + directionNames[0]}}) {
+		t.Fatalf("%+v", p)
+	}
+	if n := strings.Count(string(p.SVG), "h0"); n != 2 {
+		t.Errorf("%d strokes\n%s", n, p.SVG)
+	}
+}
