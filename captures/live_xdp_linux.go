@@ -146,6 +146,9 @@ func openXDP(o *LiveOptions) (_ *xdpSource, err error) {
 	if s.program, err = xsk.LoadProgram(filter); err != nil {
 		return nil, s.refused(err)
 	}
+	if err := xsk.Vacant(dev.name); err != nil { // sockets would wait for the queues of who attached it
+		return nil, s.refused(err)
+	}
 	for n := range queues {
 		if err := s.open(n, queues); err != nil {
 			return nil, s.refused(err)

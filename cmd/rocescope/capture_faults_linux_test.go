@@ -120,15 +120,15 @@ func TestCaptureToSlowPipe(t *testing.T) {
 	}
 }
 
-// TestCaptureSecondOnQueue starts another capture by the engine xdp on the same interface, which is refused, and the first
-// one goes on.
+// TestCaptureSecondOnQueue starts another capture by the engine xdp on the same interface, which is refused for its
+// program, without waiting for its queue, and the first one goes on.
 func TestCaptureSecondOnQueue(t *testing.T) {
 	lab := testkit.NewLab(t, testkit.LabOptions{})
 	file := filepath.Join(t.TempDir(), "a.pcapng")
 	p := startIn(t, lab.B, "capture", "-i", lab.B.Iface, "-w", file, "--engine", "xdp")
 	second := launchIn(t, lab.B, "capture", "-i", lab.B.Iface, "-w", "/dev/null", "--engine", "xdp")
 	second.expect(exitUnavailable)
-	if says := second.said.String(); !strings.Contains(says, lab.B.Iface) || !strings.Contains(says, "in use") {
+	if says := second.said.String(); !strings.Contains(says, lab.B.Iface) || !strings.Contains(says, "in use") || !strings.Contains(says, "another XDP program is attached") {
 		t.Errorf("the second one says\n%s", says)
 	}
 	sent := writes(300)

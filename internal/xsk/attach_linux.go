@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -52,7 +53,7 @@ func (p *Program) attach(name string, mode AttachMode) (*Attachment, error) {
 	e := &Error{Op: op, Where: name, Err: err}
 	switch {
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EEXIST):
-		e.Kind, e.Hint = ErrBusy, "another XDP program is attached: ip link show "+name+" names it, ip link set "+name+" xdp off removes it if it has no link"
+		e.Kind, e.Hint = ErrBusy, attachedHint(name)
 	case errors.Is(err, unix.ERANGE):
 		e.Kind = ErrFrameSize
 		e.Hint = fmt.Sprintf("the MTU of %d is more than this driver takes with XDP", iface.MTU)
@@ -71,6 +72,32 @@ func (p *Program) attach(name string, mode AttachMode) (*Attachment, error) {
 		return nil, failure(op, name, err, "CAP_NET_ADMIN", "CAP_BPF")
 	}
 	return nil, e
+}
+
+// Vacant is an error of the kind ErrBusy if an XDP program is attached to an interface: Attach would be refused. Who asks it before
+// Open does not wait for queues that somebody keeps; a program that ends detaches before the kernel frees its queues.
+func Vacant(name string) error {
+	const op = "attach an XDP program to"
+	iface, err := interfaceByName(op, name)
+	if err != nil {
+		return err
+	}
+	if attachedProgram(iface.Index) == 0 {
+		return nil
+	}
+	return &Error{Op: op, Where: name, Kind: ErrBusy, Err: unix.EBUSY, Hint: attachedHint(name)}
+}
+
+// attachedProgram is the XDP program that an interface has, 0 if there is none, or it is not known.
+func attachedProgram(index int) uint32 {
+	if l, err := netlink.LinkByIndex(index); err == nil && l.Attrs().Xdp != nil && l.Attrs().Xdp.Attached {
+		return l.Attrs().Xdp.ProgId
+	}
+	return 0
+}
+
+func attachedHint(name string) string {
+	return "another XDP program is attached: ip link show " + name + " names it, ip link set " + name + " xdp off removes it if it has no link"
 }
 
 // Close unbinds the program.

@@ -105,6 +105,12 @@ func TestSecondProcessAndKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
+	if err := Vacant(right); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "another XDP program") {
+		t.Errorf("an interface with a program: %v", err)
+	}
+	if err := Vacant(left); err != nil {
+		t.Errorf("an interface without one: %v", err)
+	}
 	for _, mode := range []AttachMode{AttachAuto, AttachNative, AttachGeneric} {
 		if a, err := p.Attach(right, mode); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "another XDP program") {
 			t.Errorf("a second program, in %v mode: %v, %v", mode, a, err)

@@ -157,9 +157,7 @@ func Probe(name string) (Features, error) {
 		const rxVLAN = 1 << 8 // ETH_FLAG_RXVLAN
 		f.RxVLANStripped = flags&rxVLAN != 0
 	}
-	if l, err := netlink.LinkByIndex(iface.Index); err == nil && l.Attrs().Xdp != nil && l.Attrs().Xdp.Attached {
-		f.ProgramID = l.Attrs().Xdp.ProgId
-	}
+	f.ProgramID = attachedProgram(iface.Index)
 
 	f.AFXDP = haveSockets()
 	f.MultiBuffer, f.NeedWakeup, f.TxBudget, f.TxMetadata, f.Frags = HaveMultiBuffer(), HaveNeedWakeup(), HaveTxBudget(), HaveTxMetadata(), HaveFrags()
