@@ -7,6 +7,7 @@ import (
 	"github.com/rocescope/rocescope/dissect"
 	"github.com/rocescope/rocescope/flows"
 	"github.com/rocescope/rocescope/internal/filter"
+	"github.com/rocescope/rocescope/internal/testkit"
 )
 
 // TestEndpointsOf adds up three connections among three hosts, of which one end is not named, and one of a host with itself.
@@ -78,6 +79,23 @@ func TestHostsWithoutRoCE(t *testing.T) {
 	u := openUser(t, sampleFile(t, "cm_rping_ipv6"), 80, 24)
 	u.press("7").sees("fd77::1", "7 Endpoints")
 	u.press("f", "enter").sees("ipv6.addr == fd77::1").press("z").seesNot("talks to")
+}
+
+// TestHostsOfIWARP: the table of hosts is of queue pairs. It says that iWARP is elsewhere, alone and beside RoCE, and not where there is none.
+func TestHostsOfIWARP(t *testing.T) {
+	d := testkit.NewDuplex()
+	for side, kind := range []string{"Req", "Rep"} {
+		d.Send(side, testkit.MPAFrame(kind, 0, 1, nil))
+		d.Ack(1 - side)
+	}
+	const apart = "1 iWARP connection, of which"
+	for _, view := range []string{"2", "7"} {
+		openUser(t, testkit.WriteCapture(t, "iwarp.pcap", d.Frames), 120, 40).press(view).sees("packets of RDMA are iWARP", "Here without "+apart)
+	}
+	x := testkit.NewExchange(testkit.ExchangeOptions{})
+	x.B.Answer(x.A.Write(100))
+	openUser(t, testkit.WriteCapture(t, "both.pcap", append(x.Frames(), d.Frames...)), 120, 40).press("7").sees("Endpoints (2)", "without   "+apart)
+	openUser(t, testkit.WriteCapture(t, "roce.pcap", x.Frames()), 120, 40).press("7").sees("Endpoints (2)").seesNot("iWARP")
 }
 
 // TestEndpointsOfMany has one UD queue pair that very many hosts talk to, in turn with another: none is counted twice.

@@ -241,6 +241,11 @@ func (v *connectionsView) draw(s *screen, c *cells.Canvas) {
 	}
 }
 
+// iwarpApart names the iWARP connections, which no table of the screen has: these are of queue pairs.
+func iwarpApart(n int) string {
+	return report.Plural(uint64(n), "iWARP connection") + ", of which \"rocescope analyze\" tells"
+}
+
 // noQueuePairs says why there may be none, although there are packets.
 func noQueuePairs(s *screen, c *cells.Canvas) {
 	p := s.snapshot().Protocols
@@ -248,6 +253,11 @@ func noQueuePairs(s *screen, c *cells.Canvas) {
 	switch {
 	case s.snap == nil:
 		lines = []string{"No queue pairs so far."}
+	case len(s.snapshot().IWARP) > 0 && p.RoCEv2+p.RoCEv1+p.InfiniBand == 0:
+		lines = []string{
+			"No queue pairs so far: the packets of RDMA are iWARP, which goes over TCP.",
+			"Here without " + iwarpApart(len(s.snapshot().IWARP)) + ".",
+		}
 	case p.RoCEv2+p.RoCEv1+p.InfiniBand+p.IWARP > 0:
 		lines = []string{"No queue pairs so far: there are packets of RDMA, but none that a queue pair would be known by."}
 	case s.status.done || s.ses.Live():

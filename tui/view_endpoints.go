@@ -143,6 +143,9 @@ func (v *endpointsView) drawDetail(s *screen, c *cells.Canvas, e *endpoint) {
 	if n := s.snapshot().Evicted; n > 0 {
 		y = paragraph(c, y, "without", cells.Warn, report.Plural(n, "connection")+" evicted for want of room, which this table does not count")
 	}
+	if n := len(s.snapshot().IWARP); n > 0 {
+		y = paragraph(c, y, "without", cells.Faint, iwarpApart(n))
+	}
 	var names []string
 	for _, q := range e.qps[:min(len(e.qps), 12)] {
 		names = append(names, qpn(q))
