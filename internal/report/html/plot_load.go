@@ -163,8 +163,9 @@ func (t *trail) creditPlot(zero int64) *plot {
 		return nil
 	}
 	p := &plot{ID: fmt.Sprintf("credits-%d", t.conn.ID), Title: "Credits", About: "Fewest that an answer granted; nothing where no answer told of credits."}
+	top := float64(max(most, 1))
 	c := newChart(p.ID, fmt.Sprintf("Credits granted on connection %d", t.conn.ID), smallWidth, smallHeight, zero,
-		t.timeAxis(zero), newAxis(kindCount, 0, float64(max(most, 1))*1.06, 0))
+		t.timeAxis(zero), newAxis(kindCount, -0.06*top, 1.06*top, 0)) // from below zero, so that strokes at zero are whole
 	for d := range least {
 		var l layer
 		for i, n := range least[d] {
