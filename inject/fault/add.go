@@ -137,7 +137,7 @@ func (w *work) craft(r *recipe, h *Held) bool {
 	clear(h.buf[len(b):n])
 	h.n = n
 	if r.back {
-		turn(h.frame(), l, network)
+		turn(h.Bytes(), l, network)
 	}
 	switch l {
 	case dissect.LayerIPv4:

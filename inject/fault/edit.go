@@ -39,7 +39,7 @@ func (a *args) assignments() (s assignments) {
 // put does all of them, or tells that one of the fields is not there.
 func (s *assignments) put(w *work) bool {
 	for i := range s.list {
-		if !s.list[i].put(w.p, w.copy.frame(), w.rule.random.Uint64) {
+		if !s.list[i].put(w.p, w.copy.Bytes(), w.rule.random.Uint64) {
 			return false
 		}
 	}
@@ -133,7 +133,7 @@ func makeCorrupt(a *args) (step, error) {
 		if !ok || at >= end-from || bit >= 8*(end-from) {
 			return false
 		}
-		part := w.copy.frame()[from:end]
+		part := w.copy.Bytes()[from:end]
 		flip := func(bit int) { part[bit>>3] ^= 0x80 >> (bit & 7) }
 		switch {
 		case bit >= 0:
@@ -177,7 +177,7 @@ func makeICRC(a *args) (step, error) {
 		if !ok || w.own() == nil {
 			return false
 		}
-		place := w.copy.frame()[at : at+dissect.ICRCSize]
+		place := w.copy.Bytes()[at : at+dissect.ICRCSize]
 		was := binary.BigEndian.Uint32(place)
 		is := was
 		switch as {
@@ -211,7 +211,7 @@ func makeICRC(a *args) (step, error) {
 // bareICRC is the CRC of a packet that ends at at, without the ones that stand for a local route header in front.
 func (w *work) bareICRC(at int) uint32 {
 	l, from, _ := w.network()
-	b := w.lane.scratch[:copy(w.lane.scratch, w.copy.frame()[from:at])]
+	b := w.lane.scratch[:copy(w.lane.scratch, w.copy.Bytes()[from:at])]
 	bth := w.p.Offset(dissect.LayerBTH) - from
 	if l == dissect.LayerIPv4 {
 		b[1], b[8], b[10], b[11] = 0xFF, 0xFF, 0xFF, 0xFF
@@ -233,7 +233,7 @@ func makeECN(a *args) (step, error) {
 		if !ok || w.own() == nil {
 			return false
 		}
-		b := w.copy.frame()[at:]
+		b := w.copy.Bytes()[at:]
 		if l == dissect.LayerIPv4 {
 			b[1] = b[1]&^3 | mark
 			w.sealIP()
@@ -251,7 +251,7 @@ func makeTag(a *args) (step, error) {
 		if w.own() == nil || !w.insert(12, 4) {
 			return false
 		}
-		b := w.copy.frame()
+		b := w.copy.Bytes()
 		binary.BigEndian.PutUint16(b[12:], typ)
 		binary.BigEndian.PutUint16(b[14:], tci)
 		w.decode()

@@ -232,7 +232,7 @@ func (l *Lane) post(h *Held) {
 	o := l.other
 	o.mail.Lock()
 	if len(o.mailbox) < mostHeld {
-		o.mailbox = append(o.mailbox, &Held{buf: append([]byte(nil), h.frame()...), n: h.n, rule: h.rule})
+		o.mailbox = append(o.mailbox, &Held{buf: append([]byte(nil), h.Bytes()...), n: h.n, rule: h.rule})
 		o.posts.Add(1)
 	} else {
 		l.counts.full.Add(1)
@@ -249,7 +249,7 @@ func (l *Lane) collect() {
 	l.posts.Store(0)
 	l.mail.Unlock()
 	for _, m := range posted {
-		if h := l.get(m.frame()); h != nil {
+		if h := l.get(m.Bytes()); h != nil {
 			h.rule = m.rule
 			l.Behind = append(l.Behind, h)
 		}

@@ -72,8 +72,6 @@ type Held struct {
 	rule *laneRule
 }
 
-func (h *Held) frame() []byte { return h.buf[:h.n] }
-
 // Bytes is the frame.
 func (h *Held) Bytes() []byte { return h.buf[:h.n] }
 

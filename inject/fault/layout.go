@@ -108,7 +108,7 @@ func (w *work) resizePayload(to int, with byte, align, seals bool) bool {
 	if !ok || to < 0 {
 		return false
 	}
-	b := w.copy.frame()
+	b := w.copy.Bytes()
 	from, was := w.p.Offset(dissect.LayerPayload), w.p.PayloadLen()
 	old := [dissect.ICRCSize]byte(b[icrc:])
 	behind := append(w.lane.scratch[:0], b[icrc+dissect.ICRCSize:]...) // what follows the datagram stays there
@@ -123,7 +123,7 @@ func (w *work) resizePayload(to int, with byte, align, seals bool) bool {
 		w.lengthen(-grown, true)
 		return false
 	}
-	b = w.copy.frame()
+	b = w.copy.Bytes()
 	for i := was; i < to; i++ {
 		b[from+i] = with
 	}
@@ -157,7 +157,7 @@ func makePad(a *args) (step, error) {
 			return false
 		}
 		for i := range n {
-			w.copy.frame()[at+i] = byte(with)
+			w.copy.Bytes()[at+i] = byte(with)
 		}
 		if where == 2 {
 			return true
@@ -184,11 +184,11 @@ func makeOptions(a *args) (step, error) {
 		if l == dissect.LayerIPv6 {
 			return w.extend(at, seals)
 		}
-		words := int(w.copy.frame()[at]&15) + n/4
+		words := int(w.copy.Bytes()[at]&15) + n/4
 		if words > 15 || !w.insert(at+words*4-n, n) {
 			return false
 		}
-		b := w.copy.frame()[at:]
+		b := w.copy.Bytes()[at:]
 		for i := range n {
 			b[words*4-n+i] = 1 // no operation
 		}
@@ -205,7 +205,7 @@ func (w *work) extend(at int, seals bool) bool {
 	if !w.insert(at+40, length) {
 		return false
 	}
-	b := w.copy.frame()[at:]
+	b := w.copy.Bytes()[at:]
 	b[40], b[6] = b[6], dissect.ExtDestination
 	b[42], b[43] = 1, 4 // PadN of four more bytes
 	binary.BigEndian.PutUint16(b[4:], binary.BigEndian.Uint16(b[4:])+length)

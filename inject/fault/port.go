@@ -285,10 +285,10 @@ func (w *Port) emit(frames []*Held) {
 			continue
 		}
 		if len(w.spare) == 0 || len(w.ready) > 0 {
-			w.ready = append(w.ready, &waitingFrame{slices.Clone(h.frame())})
+			w.ready = append(w.ready, &waitingFrame{slices.Clone(h.Bytes())})
 			continue
 		}
-		w.put(h.frame())
+		w.put(h.Bytes())
 	}
 }
 
@@ -384,7 +384,7 @@ func (w *Port) fill(n int) error {
 // keep puts frames of the lane's into the queue, and keeps them until the next time that it is filled.
 func (w *Port) keep(l *Lane, frames []*Held, at int64) {
 	for _, h := range frames {
-		w.queue = append(w.queue, port.In{Data: h.frame(), Time: at})
+		w.queue = append(w.queue, port.In{Data: h.Bytes(), Time: at})
 		w.given = append(w.given, h)
 	}
 }

@@ -24,7 +24,7 @@ func (w *work) own() []byte {
 			return nil
 		}
 	}
-	return w.copy.frame()
+	return w.copy.Bytes()
 }
 
 // bytes is the frame as it goes on, to be read.
@@ -32,7 +32,7 @@ func (w *work) bytes() []byte {
 	if w.copy == nil {
 		return w.frame
 	}
-	return w.copy.frame()
+	return w.copy.Bytes()
 }
 
 // resize changes the copy's length, if it may be so long.
@@ -46,7 +46,7 @@ func (w *work) resize(n int) bool {
 
 // decode takes note of a changed layout.
 func (w *work) decode() {
-	b := w.copy.frame()
+	b := w.copy.Bytes()
 	w.lane.dec.Decode(dissect.LinkEthernet, b, len(b), &w.again)
 	w.p = &w.again
 }
@@ -81,7 +81,7 @@ const (
 
 // seal computes checksums and ICRC anew, where they lie by the packet as it was decoded.
 func (w *work) seal(k keep) {
-	b := w.copy.frame()
+	b := w.copy.Bytes()
 	l, at, ok := w.network()
 	if !ok {
 		return
@@ -102,7 +102,7 @@ func (w *work) sealIP() {
 	if !w.p.Has(dissect.LayerIPv4) {
 		return
 	}
-	b, at := w.copy.frame(), w.p.Offset(dissect.LayerIPv4)
+	b, at := w.copy.Bytes(), w.p.Offset(dissect.LayerIPv4)
 	n := int(b[at]&15) * 4
 	if n < 20 || at+n > len(b) {
 		n = 20
@@ -115,7 +115,7 @@ func (w *work) sealUDP(l dissect.Layer, network int) {
 	if !w.p.Has(dissect.LayerUDP) || l == dissect.LayerGRH {
 		return
 	}
-	b, at := w.copy.frame(), w.p.Offset(dissect.LayerUDP)
+	b, at := w.copy.Bytes(), w.p.Offset(dissect.LayerUDP)
 	h := dissect.UDP(b[at : at+8])
 	if h.Checksum() == 0 {
 		return
@@ -147,7 +147,7 @@ func onesSum(sum uint64, b []byte) uint64 {
 
 // lengthen adds to the length fields of IP and, on request, of UDP; their sums are the sender's to keep below 64 KiB.
 func (w *work) lengthen(by int, udp bool) {
-	b := w.copy.frame()
+	b := w.copy.Bytes()
 	add := func(at int) { binary.BigEndian.PutUint16(b[at:], binary.BigEndian.Uint16(b[at:])+uint16(by)) }
 	switch l, at, ok := w.network(); {
 	case !ok:
@@ -168,7 +168,7 @@ func (w *work) insert(at, n int) bool {
 	if !w.resize(was + n) {
 		return false
 	}
-	b := w.copy.frame()
+	b := w.copy.Bytes()
 	copy(b[at+n:], b[at:was])
 	clear(b[at : at+n])
 	return true
@@ -176,7 +176,7 @@ func (w *work) insert(at, n int) bool {
 
 // remove takes n bytes out of the copy.
 func (w *work) remove(at, n int) bool {
-	b := w.copy.frame()
+	b := w.copy.Bytes()
 	if n < 0 || at+n > len(b) || len(b)-n < minFrame {
 		return false
 	}

@@ -12,19 +12,6 @@ import (
 	"github.com/rocescope/rocescope/inject/rnic"
 )
 
-// The kinds.
-const (
-	Called    HappeningKind = iota // somebody wants to connect
-	Refused                        // and may not, by Err
-	Planned                        // the traffic that it announces
-	Connected                      // a queue pair is in RTS
-	Ready                          // both sides are ready
-	Checked                        // data was checked
-	Broken                         // a queue pair failed, by Err
-	Closed                         // the end; Err is nil if it was an orderly one
-	numHappenings
-)
-
 // conversation is a peer.Party: the queue pairs of one client, and their memory.
 type conversation struct {
 	r       *Responder

@@ -91,5 +91,5 @@ func atomicValue(cas bool, seed uint64, qp int, number uint64) uint64 {
 }
 
 // Atomics work on words in this machine's byte order, as remote keys of other machines' memory do.
-func leWord(b []byte) uint64     { return binary.NativeEndian.Uint64(b) }
+func word(b []byte) uint64       { return binary.NativeEndian.Uint64(b) }
 func putWord(b []byte, v uint64) { binary.NativeEndian.PutUint64(b, v) }

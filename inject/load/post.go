@@ -150,7 +150,7 @@ func (r *strand) verify(q *asker) {
 	slot := int(k % uint64(p.slots()))
 	b := r.mr.Bytes()[q.base+slot*p.stride():][:p.Size]
 	if isAtomic(p.Op) {
-		if got, want := leWord(b), atomicValue(p.Op == rnic.OpCompareSwap, p.Seed, q.c.Index, k); got != want {
+		if got, want := word(b), atomicValue(p.Op == rnic.OpCompareSwap, p.Seed, q.c.Index, k); got != want {
 			r.Result.wrong(fmt.Sprintf("QP %#06x: %v %d found %#x, and %#x was due", q.c.Local.QPN, p.Op, k, got, want))
 		}
 		return

@@ -40,7 +40,7 @@ type asker struct {
 	times   []int64
 	over    bool
 	settled bool
-	queued  bool // stands in Requester.turns
+	queued  bool // stands in the strand's turns
 	wr      rnic.SendWR
 	sge     [1]rnic.SGE
 	base    int // of its memory in the region

@@ -72,6 +72,19 @@ type Happening struct {
 // HappeningKind is the kind of a Happening.
 type HappeningKind uint8
 
+// The kinds.
+const (
+	Called    HappeningKind = iota // somebody wants to connect
+	Refused                        // and may not, by Err
+	Planned                        // the traffic that it announces
+	Connected                      // a queue pair is in RTS
+	Ready                          // both sides are ready
+	Checked                        // data was checked
+	Broken                         // a queue pair failed, by Err
+	Closed                         // the end; Err is nil if it was an orderly one
+	numHappenings
+)
+
 var happeningNames = [numHappenings]string{"called", "refused", "planned", "connected", "ready", "checked", "broken", "closed"}
 
 func (k HappeningKind) String() string {

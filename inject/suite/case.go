@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -307,7 +308,7 @@ func (r *runner) count(c *PacketCheck) {
 	case c.Max != nil:
 		want = fmt.Sprintf("at most %d", *c.Max)
 	}
-	p := Problem{Kind: "packets", Required: fmt.Sprintf("%s packets: %s", want, or2(c.What, c.Filter)), Seen: fmt.Sprint(len(hits))}
+	p := Problem{Kind: "packets", Required: fmt.Sprintf("%s packets: %s", want, cmp.Or(c.What, c.Filter)), Seen: fmt.Sprint(len(hits))}
 	for _, i := range hits[:min(len(hits), 12)] {
 		p.Packets = append(p.Packets, r.packet(i))
 	}

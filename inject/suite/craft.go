@@ -37,7 +37,7 @@ type sent struct {
 	frames  [][]byte // that go out
 }
 
-// at is the address of an offset in the memory of a key.
+// memory is what the device told of its memory of a name.
 func (p *pair) memory(key string, l *link) (Numbers, error) {
 	switch key {
 	case "", "main":

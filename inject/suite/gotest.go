@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -28,7 +29,7 @@ func Run(t TB, target Target, suite string, options ...Options) *Result {
 		t.Fatalf("%v", err)
 		return nil
 	}
-	o.Tier = or2(tier, o.Tier)
+	o.Tier = cmp.Or(tier, o.Tier)
 	res, err := Execute(context.Background(), target, s, o)
 	if err != nil {
 		t.Fatalf("%v", err)

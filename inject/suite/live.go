@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -213,7 +214,7 @@ func (t *Live) dial(ctx context.Context, h *peer.Host, l *link, c *Case, i int) 
 		msn = t.stands[i].msn
 	}
 	p := &pair{
-		index: i, qp: x.QP, ah: x.AH, transport: transport, mtu: min(c.Setup.mtu(), or2int(x.Remote.MTU, c.Setup.mtu())), psn: x.Local.PSN, msn: msn, atomic: map[dissect.PSN]uint64{},
+		index: i, qp: x.QP, ah: x.AH, transport: transport, mtu: min(c.Setup.mtu(), cmp.Or(x.Remote.MTU, c.Setup.mtu())), psn: x.Local.PSN, msn: msn, atomic: map[dissect.PSN]uint64{},
 		remote: Numbers{Address: x.Remote.Address.String(), QPN: x.Remote.QPN, PSN: uint32(x.Remote.PSN), RKey: m.RKey, VA: m.VA, Length: int(min(m.Length, regionSize))},
 		local:  Numbers{Address: x.Local.Address.String(), QPN: x.Local.QPN, PSN: uint32(x.Local.PSN), RKey: l.region.RKey(), VA: l.region.VA(), Length: regionSize},
 		outer:  dissect.Outer{DstMAC: mac, SrcMAC: l.mac, Src: x.Local.Address, Dst: x.Remote.Address, SrcPort: 0xC000 + uint16(i), TrafficClass: uint8(c.Setup.TrafficClass)},
@@ -222,11 +223,4 @@ func (t *Live) dial(ctx context.Context, h *peer.Host, l *link, c *Case, i int) 
 		p.remote.Length = regionSize
 	}
 	return p, s, nil
-}
-
-func or2int(a, b int) int {
-	if a != 0 {
-		return a
-	}
-	return b
 }

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 
@@ -118,7 +119,7 @@ func (r *runner) judge(p *pair, x *sent, from int) (s seen) {
 			s.wrong = fmt.Sprintf("its PSN is %d where %d is due", a.p.PSN, due)
 		}
 		if a.p.MSN != p.msn {
-			s.wrong = or2(s.wrong, fmt.Sprintf("its MSN is %d where %d is due", a.p.MSN, p.msn))
+			s.wrong = cmp.Or(s.wrong, fmt.Sprintf("its MSN is %d where %d is due", a.p.MSN, p.msn))
 		}
 		return s
 	case len(acks)+len(reads) == 0:
@@ -130,7 +131,7 @@ func (r *runner) judge(p *pair, x *sent, from int) (s seen) {
 			s.word = outReplay
 		}
 		s.text = fmt.Sprintf("%d READ responses with %d bytes, from PSN %d", len(reads), len(data), reads[0].p.PSN)
-		s.wrong = or2(s.wrong, r.checkRead(x, reads, data))
+		s.wrong = cmp.Or(s.wrong, r.checkRead(x, reads, data))
 		return s
 	}
 	a := acks[len(acks)-1]
@@ -147,11 +148,11 @@ func (r *runner) judge(p *pair, x *sent, from int) (s seen) {
 	s.text = fmt.Sprintf("%s, PSN %d, MSN %d", a.p.Op().Name, a.p.PSN, a.p.MSN)
 	switch {
 	case !duplicate && x.psn != p.psn:
-		s.wrong = or2(s.wrong, fmt.Sprintf("a request behind a gap is acknowledged: PSN %d is missing", p.psn))
+		s.wrong = cmp.Or(s.wrong, fmt.Sprintf("a request behind a gap is acknowledged: PSN %d is missing", p.psn))
 	case a.p.PSN != last:
-		s.wrong = or2(s.wrong, fmt.Sprintf("its PSN is %d where %d is due", a.p.PSN, last))
+		s.wrong = cmp.Or(s.wrong, fmt.Sprintf("its PSN is %d where %d is due", a.p.PSN, last))
 	case a.p.MSN != msn:
-		s.wrong = or2(s.wrong, fmt.Sprintf("its MSN is %d where %d is due", a.p.MSN, msn))
+		s.wrong = cmp.Or(s.wrong, fmt.Sprintf("its MSN is %d where %d is due", a.p.MSN, msn))
 	}
 	if a.p.Op().Family == dissect.AtomicAcknowledge {
 		due, known := p.atomic[x.psn]
@@ -160,17 +161,10 @@ func (r *runner) judge(p *pair, x *sent, from int) (s seen) {
 		}
 		s.text += fmt.Sprintf(", original value %#x", a.p.Orig)
 		if known && a.p.Orig != due {
-			s.wrong = or2(s.wrong, fmt.Sprintf("the original value is %#x where memory has %#x", a.p.Orig, due))
+			s.wrong = cmp.Or(s.wrong, fmt.Sprintf("the original value is %#x where memory has %#x", a.p.Orig, due))
 		}
 	}
 	return s
-}
-
-func or2(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // checkRead says what is wrong with a READ's answer.

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -42,7 +43,7 @@ type Options struct {
 
 // Select returns the cases that options ask for. A pattern that matches none is an error.
 func (s *Scenario) Select(o *Options) ([]*Case, error) {
-	tier := slices.Index(Tiers, or2(o.Tier, Tiers[0]))
+	tier := slices.Index(Tiers, cmp.Or(o.Tier, Tiers[0]))
 	if tier < 0 {
 		return nil, fmt.Errorf("no tier is called %q; there are %s", o.Tier, strings.Join(Tiers, ", "))
 	}
@@ -92,9 +93,9 @@ func Execute(ctx context.Context, t Target, s *Scenario, o Options) (*Result, er
 		return nil, err
 	}
 	started := time.Now()
-	o.Command = or2(o.Command, "rocescope test")
+	o.Command = cmp.Or(o.Command, "rocescope test")
 	res := &Result{
-		Schema: Schema, Suite: s.Name, Target: t.Name(), Tier: or2(o.Tier, Tiers[0]), Seed: o.Seed, Started: started, Totals: map[Status]int{}, Complete: true,
+		Schema: Schema, Suite: s.Name, Target: t.Name(), Tier: cmp.Or(o.Tier, Tiers[0]), Seed: o.Seed, Started: started, Totals: map[Status]int{}, Complete: true,
 	}
 	if o.Profile != nil {
 		res.Profile = o.Profile.Name

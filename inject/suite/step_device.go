@@ -2,6 +2,7 @@ package suite
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -85,7 +86,7 @@ func (s *Step) deviceLength() int {
 func (c *Case) posts(name string) (all []Posted) {
 	for i := range c.Steps {
 		s := &c.Steps[i]
-		if s.Device != "" && or2(s.QP, pairName(0)) == name {
+		if s.Device != "" && cmp.Or(s.QP, pairName(0)) == name {
 			all = append(all, Posted{s.Device, s.deviceLength(), s.Count})
 		}
 	}

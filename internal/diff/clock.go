@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -116,12 +117,7 @@ func hull(points []point, base, side float64) []point {
 	for i := range sorted {
 		sorted[i].d -= base
 	}
-	slices.SortFunc(sorted, func(x, y point) int {
-		if x.t != y.t {
-			return cmpFloat(x.t, y.t)
-		}
-		return cmpFloat(side*x.d, side*y.d)
-	})
+	slices.SortFunc(sorted, func(x, y point) int { return cmp.Or(cmp.Compare(x.t, y.t), cmp.Compare(side*x.d, side*y.d)) })
 	var h []point
 	for _, p := range sorted {
 		if n := len(h); n > 0 && h[n-1].t == p.t {
@@ -137,16 +133,6 @@ func hull(points []point, base, side float64) []point {
 		h = append(h, p)
 	}
 	return h
-}
-
-func cmpFloat(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // argmax finds the top of a concave function.

@@ -430,14 +430,17 @@ func (c *comparison) outside(side int, r *record) int {
 	return 0
 }
 
-// name puts a packet on the list, if there is room, and counts it.
-func (c *comparison) name(p Packet, a, b *record) {
+// name lists a packet by its records.
+func (c *comparison) name(p Packet, a, b *record) { c.list(of(p, a, b)) }
+
+// list puts a packet on the list, if there is room, and counts it.
+func (c *comparison) list(p Packet) {
 	c.r.Totals[p.Kind]++
 	if len(c.r.Packets) >= c.o.MaxPackets {
 		c.r.Left++
 		return
 	}
-	c.r.Packets = append(c.r.Packets, of(p, a, b))
+	c.r.Packets = append(c.r.Packets, p)
 }
 
 // changes keeps a packet whose bytes are to be compared.

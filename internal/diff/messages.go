@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/rocescope/rocescope/dissect"
@@ -129,7 +130,6 @@ type MessagePair struct {
 	From, To QP // requester and responder, as a has them where it has
 	Op       string
 	FirstPSN dissect.PSN
-	Index    uint32
 	Frame    [2]uint64
 	Status   [2]string
 	Resends  [2]uint32
@@ -282,7 +282,7 @@ func (m *Messages) compare(ka, kb map[messageKey]*Message, conns [2]map[uint32]*
 			}
 			side := 1 - s
 			p.From, p.To = conns[side][z.Conn].ends(z.BToA)
-			p.Op, p.FirstPSN, p.Index = z.Op, z.FirstPSN, z.Index
+			p.Op, p.FirstPSN = z.Op, z.FirstPSN
 			p.Frame[side], p.Status[side], p.Resends[side], p.Bytes[side] = z.Frame, z.Status, z.Resends, z.Bytes
 		}
 		return p
@@ -295,24 +295,13 @@ func (m *Messages) compare(ka, kb map[messageKey]*Message, conns [2]map[uint32]*
 			}
 		}
 	}
-	var both []messageKey
-	for k, x := range ka {
-		if kb[k] == nil {
+	for _, k := range inOrder(ka) { // there may be more than are listed, and the list is to be the same each time
+		x, y := ka[k], kb[k]
+		if y == nil {
 			m.Alone[0]++
 			add(pair(x, nil))
 			continue
 		}
-		both = append(both, k)
-	}
-	for k, y := range kb {
-		if ka[k] == nil {
-			m.Alone[1]++
-			add(pair(nil, y))
-		}
-	}
-	slices.SortFunc(both, func(x, y messageKey) int { return cmp.Compare(ka[x].First, ka[y].First) })
-	for _, k := range both {
-		x, y := ka[k], kb[k]
 		m.Matched++
 		for s, z := range [2]*Message{x, y} {
 			m.Resends[s] += uint64(z.Resends)
@@ -326,10 +315,26 @@ func (m *Messages) compare(ka, kb map[messageKey]*Message, conns [2]map[uint32]*
 			add(pair(x, y))
 		}
 	}
+	for _, k := range inOrder(kb) {
+		if ka[k] == nil {
+			m.Alone[1]++
+			add(pair(nil, kb[k]))
+		}
+	}
 	slices.SortStableFunc(m.Differ, func(x, y MessagePair) int {
 		return cmp.Or(cmp.Compare(max(x.Frame[0], x.Frame[1]), max(y.Frame[0], y.Frame[1])), cmp.Compare(x.Frame[0], y.Frame[0]), cmp.Compare(x.Op, y.Op))
 	})
 	m.Latency = [2]Delays{latency[0].sumUp(), latency[1].sumUp()}
+}
+
+// inOrder lists messages by when they began.
+func inOrder(messages map[messageKey]*Message) []messageKey {
+	list := slices.Collect(maps.Keys(messages))
+	slices.SortFunc(list, func(x, y messageKey) int {
+		a, b := messages[x], messages[y]
+		return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Frame, b.Frame), cmp.Compare(a.Conn, b.Conn), cmp.Compare(a.Index, b.Index), cmp.Compare(x.op, y.op))
+	})
+	return list
 }
 
 // findings tells which of them one capture alone has. Their counts differ by

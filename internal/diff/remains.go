@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -84,12 +85,7 @@ func (c *comparison) remains(ctx context.Context) error {
 			compareBytes(p, a, b)
 			c.turn(p)
 		}
-		c.r.Totals[Changed]++
-		if len(c.r.Packets) < c.o.MaxPackets {
-			c.r.Packets = append(c.r.Packets, *p)
-		} else {
-			c.r.Left++
-		}
+		c.list(*p)
 	}
 	c.reunite(got)
 	return nil
@@ -102,7 +98,7 @@ const near = 256
 func (c *comparison) reunite(got [2]map[uint64]*whole) {
 	var taken [2][]bool
 	for side := range taken {
-		slices.SortFunc(c.alone[side], func(x, y record) int { return int(min(max(x.when-y.when, -1), 1)) })
+		slices.SortFunc(c.alone[side], func(x, y record) int { return cmp.Compare(x.when, y.when) })
 		taken[side] = make([]bool, len(c.alone[side]))
 	}
 	for side := range c.alone {
@@ -112,7 +108,7 @@ func (c *comparison) reunite(got [2]map[uint64]*whole) {
 			if x == nil || taken[side][i] || x.p.ICRC == dissect.ICRCValid {
 				continue
 			}
-			at, _ := slices.BinarySearchFunc(c.alone[1-side], r.when, func(o record, t int64) int { return int(min(max(o.when-t, -1), 1)) })
+			at, _ := slices.BinarySearchFunc(c.alone[1-side], r.when, func(o record, t int64) int { return cmp.Compare(o.when, t) })
 			best, least := none, maxDamagedBits+1
 			for j := max(at-near, 0); j < min(at+near, len(c.alone[1-side])); j++ {
 				y := got[1-side][c.alone[1-side][j].frame]
@@ -147,12 +143,7 @@ func (c *comparison) reunite(got [2]map[uint64]*whole) {
 			s := &c.streams.list[sent.stream]
 			s.Matched++
 			s.Changed++
-			c.r.Totals[Changed]++
-			if len(c.r.Packets) < c.o.MaxPackets {
-				c.r.Packets = append(c.r.Packets, p)
-			} else {
-				c.r.Left++
-			}
+			c.list(p)
 		}
 	}
 	for side := range c.alone {

@@ -21,7 +21,6 @@ type Stream struct {
 	Changed   uint64
 	Marked    uint64 // with congestion experienced
 	Alone     [2]uint64
-	Outside   uint64 // while the other capture was not running
 
 	usual   int64  // how much later at b, by a's clock: a running typical value
 	settled bool   // usual has been seen
