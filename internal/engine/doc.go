@@ -13,7 +13,7 @@
 // the tracker goes from core to core, not the packets (relay).
 //
 // Where there are no sinks and no ICRCs to check, and all that is wanted is what
-// the tracker knows at the end, each worker has a tracker of its own for some of the pairs of
+// the tracker knows at the end, each of three workers or more has a tracker of its own for some of the pairs of
 // addresses in the capture, and goes through both stages with their packets
 // (shards). What they know is put together at the end; where that would not be
 // what one tracker knows, the pass is done again as a relay.

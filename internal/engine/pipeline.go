@@ -19,8 +19,8 @@ type Options struct {
 	// everything on the caller's goroutine, which costs the least processor time;
 	// so do all numbers where the source may block or cannot lend
 	// (captures.Lender). With more, sinks are called from any of them, one at a
-	// time. Without sinks and CheckICRC, and with Reopen, they share the
-	// capture by pairs of addresses where its beginning shows enough of them.
+	// time. Three or more without sinks and CheckICRC, and with Reopen, share
+	// the capture by pairs of addresses where its beginning shows enough of them.
 	Workers int
 	// CheckICRC verifies every packet's ICRC.
 	CheckICRC bool
@@ -153,7 +153,7 @@ func (p *Pipeline) Run(ctx context.Context, src captures.Source) (Result, error)
 func (p *Pipeline) pass(ctx context.Context, src captures.Source, o Options, end *ending, pass, passes int64) (Result, error) {
 	p.watch(src, pass, passes)
 	n := workersFor(o, src)
-	if n > 1 && sharable(o) {
+	if sharable(o, n) {
 		if d := p.survey(n); d != nil {
 			s := newShards(p, o, d, src)
 			crossed, err := s.run(ctx)

@@ -3,8 +3,10 @@ package engine
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rocescope/rocescope/captures"
 )
@@ -20,6 +22,21 @@ type leg struct {
 	n     int // parts read
 }
 
+// spins is how often a worker looks again before it sleeps: for some part of a millisecond. To be woken costs as much, and more where
+// the kernel puts who is woken on the core of who wakes it, beside one that is idle.
+const spins = 3000
+
+// spin waits a little for what another worker is about to do, and says whether it is done.
+func spin(done func() bool) bool {
+	for range spins {
+		if done() {
+			return true
+		}
+		runtime.Gosched()
+	}
+	return false
+}
+
 // relay shares a pass among workers. Each has one leg: it reads it, decodes it, and delivers it when its turn has come. So
 // packets, which are many, never leave the core whose cache they are in; what goes from core to core is the turn, and with it
 // the tracker, which is small where it is busy. A worker does not read ahead while it waits: his turn would come meanwhile, and
@@ -32,12 +49,13 @@ type relay struct {
 	read   uint64     // how many legs were read
 	ended  bool       // nothing more will be
 
-	lock      sync.Mutex // guards all below
-	passed    sync.Cond  // the turn went on, or all is over; its lock is lock
-	delivered uint64     // how many legs were
-	over      bool       // the workers go
-	err       error      // why
-	fault     any        // a worker's panic
+	delivered atomic.Uint64 // how many legs were; changed with the lock held
+
+	lock   sync.Mutex // guards all below
+	passed sync.Cond  // the turn went on, or all is over; its lock is lock
+	over   bool       // the workers go
+	err    error      // why
+	fault  any        // a worker's panic
 }
 
 func newRelay(r *run, workers int) *relay {
@@ -91,7 +109,9 @@ func (y *relay) work(ctx context.Context) {
 
 // fill reads a leg, and says whether there was something to read.
 func (y *relay) fill(ctx context.Context, l *leg) bool {
-	y.source.Lock()
+	if !spin(y.source.TryLock) {
+		y.source.Lock()
+	}
 	defer y.source.Unlock()
 	for l.n = 0; l.n < len(l.parts) && !y.ended; l.n++ {
 		pt := l.parts[l.n]
@@ -105,9 +125,10 @@ func (y *relay) fill(ctx context.Context, l *leg) bool {
 
 // await waits for a turn, and says whether it comes.
 func (y *relay) await(turn uint64) bool {
+	spin(func() bool { return y.delivered.Load() == turn })
 	y.lock.Lock()
 	defer y.lock.Unlock()
-	for y.delivered != turn && !y.over {
+	for y.delivered.Load() != turn && !y.over {
 		y.passed.Wait()
 	}
 	return !y.over
@@ -126,7 +147,7 @@ func (y *relay) deliver(ctx context.Context, l *leg) (over bool, err error) {
 // pass gives the turn to whose leg is next.
 func (y *relay) pass() {
 	y.lock.Lock()
-	y.delivered++
+	y.delivered.Add(1)
 	y.lock.Unlock()
 	y.passed.Broadcast()
 }

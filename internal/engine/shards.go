@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -19,8 +18,6 @@ const (
 	window = 64
 	// ahead is how many reads a worker wants to find, else it reads itself: so many that others seldom wait for it.
 	ahead = 16
-	// spins is how often a worker looks again before it sleeps: for some part of a millisecond, which is what waking it can cost.
-	spins = 3000
 )
 
 // shards shares a pass by pairs of addresses. Whoever has little left to go through reads, and notes whose each frame is. Each worker
@@ -71,11 +68,15 @@ type shard struct {
 	counted Result
 }
 
-// sharable says whether all that is wanted is what trackers know at the end, and nothing of what lies in packets: who has read a frame
-// has its bytes in the cache, and checks the ICRC sooner than others bring them over.
-func sharable(o Options) bool {
+// leastShards is how many workers make sharing worth while. Two are faster by turns, for what one reads stays in its cache. With more,
+// all would wait for the one tracker, of which each packet takes as long as of reading and decoding together, or longer.
+const leastShards = 3
+
+// sharable says whether so many workers share a pass: if all that is wanted is what trackers know at the end, and nothing of what lies in
+// packets, for who has read a frame has its bytes in the cache, and checks the ICRC sooner than others bring them over.
+func sharable(o Options, workers int) bool {
 	s := &o.Tracker.Sink
-	return o.Track && !o.CheckICRC && o.Reopen != nil && o.Filter == nil && len(o.Sinks) == 0 && !o.Tracker.Shadow && o.Workers <= mostWorkers &&
+	return workers >= leastShards && workers <= mostWorkers && o.Track && !o.CheckICRC && o.Reopen != nil && o.Filter == nil && len(o.Sinks) == 0 && !o.Tracker.Shadow &&
 		s.Message == nil && s.IWARP == nil && s.Finding == nil && s.Connection == nil && s.Joined == nil && s.Turned == nil && s.Step == nil
 }
 
@@ -173,9 +174,7 @@ func (s *shards) next(ctx context.Context, me int) *slot {
 			spun = true
 			before := s.steps.Load()
 			s.lock.Unlock()
-			for i := 0; i < spins && s.steps.Load() == before; i++ {
-				runtime.Gosched()
-			}
+			spin(func() bool { return s.steps.Load() != before })
 			s.lock.Lock()
 		default:
 			s.moved.Wait()
