@@ -104,7 +104,7 @@ func (l *Lane) queue(frame []byte, passes bool) bool {
 		if passes {
 			h := l.get(frame)
 			if h == nil { // no memory: all of them go, in their order
-				l.Before = append(l.Before[:0], append(r.bucket, l.Before...)...)
+				l.Before = append(l.Before[:0], r.bucket...)
 				l.holding -= len(r.bucket)
 				r.bucket, r.bucketDue = r.bucket[:0], 0
 				return true

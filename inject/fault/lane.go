@@ -353,14 +353,14 @@ func (l *Lane) strike(r *laneRule, now int64, frame []byte) (passes bool) {
 	for i := range r.edits {
 		done = done && r.edits[i].edit(w)
 	}
-	if !done && w.copy != nil { // half a fault is none
-		l.free(w.copy)
-		w.copy = nil
-	}
 	for i := range r.adds {
 		done = done && r.adds[i].add(w)
 	}
-	if !done {
+	if !done { // half a fault is none
+		if w.copy != nil {
+			l.free(w.copy)
+			w.copy = nil
+		}
 		r.failed++
 		return true
 	}
