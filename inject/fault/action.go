@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -218,5 +217,5 @@ func paramNames(a *Action) []string {
 }
 
 func byName(params []Param, name string) int {
-	return slices.IndexFunc(params, func(p Param) bool { return cmp.Compare(p.Name, name) == 0 })
+	return slices.IndexFunc(params, func(p Param) bool { return p.Name == name })
 }
