@@ -254,7 +254,7 @@ func udpChecksum(p *Packet, frame []byte) uint16 {
 	for _, v := range [...]uint64{p.Src.Hi, p.Src.Lo, p.Dst.Hi, p.Dst.Lo} {
 		sum += uint32(v>>48) + uint32(v>>32&0xFFFF) + uint32(v>>16&0xFFFF) + uint32(v&0xFFFF)
 	}
-	if s := ^foldSum(onesSum(sum, data)); s != 0 {
+	if s := ^FoldSum(OnesSum(sum, data)); s != 0 {
 		return s
 	}
 	return 0xFFFF // 0 would say that there is none

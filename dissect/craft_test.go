@@ -212,7 +212,7 @@ func roundTrip(t *testing.T, code Opcode, seed uint64) {
 	case p.Has(LayerIPv4):
 		ip := p.IPv4(frame)
 		wants = append(wants, want{"IP identification", uint64(p.IPID), uint64(o.IPID)},
-			want{"header checksum", uint64(foldSum(onesSum(0, ip))), 0xFFFF})
+			want{"header checksum", uint64(FoldSum(OnesSum(0, ip))), 0xFFFF})
 	case p.Has(LayerIPv6):
 		wants = append(wants, want{"flow label", uint64(p.IPv6(frame).FlowLabel()), uint64(o.FlowLabel)})
 	default:
@@ -296,7 +296,7 @@ func TestResealAfterChange(t *testing.T) {
 	// The receiver's sum over pseudo-header and datagram, checksum included, is all ones (RFC 768).
 	udp := frame[p.Offset(LayerUDP):]
 	pseudo := append([]byte{10, 0, 0, 1, 10, 0, 0, 2, 0, 17}, udp[4:6]...)
-	if sum := foldSum(onesSum(onesSum(0, pseudo), udp)); sum != 0xFFFF {
+	if sum := FoldSum(OnesSum(OnesSum(0, pseudo), udp)); sum != 0xFFFF {
 		t.Errorf("UDP sum is %#x", sum)
 	}
 }

@@ -99,25 +99,7 @@ func (h IPv4) SetDst(a Addr) { put32(h[16:], uint32(a.Lo)) }
 // and the options that h holds.
 func (h IPv4) UpdateChecksum() {
 	put16(h[10:], 0)
-	put16(h[10:], ^foldSum(onesSum(0, h)))
-}
-
-// onesSum adds b to a ones' complement sum (RFC 1071).
-func onesSum(sum uint32, b []byte) uint32 {
-	for ; len(b) >= 2; b = b[2:] {
-		sum += uint32(be16(b))
-	}
-	if len(b) == 1 {
-		sum += uint32(b[0]) << 8
-	}
-	return sum
-}
-
-func foldSum(s uint32) uint16 {
-	for s>>16 != 0 {
-		s = s&0xFFFF + s>>16
-	}
-	return uint16(s)
+	put16(h[10:], ^FoldSum(OnesSum(0, h)))
 }
 
 // IPv4 returns the view of the frame's IPv4 header, nil without one.

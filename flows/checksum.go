@@ -43,41 +43,23 @@ func (t *Tracker) checksum(p *dissect.Packet, frame []byte) checksumVerdict {
 	if n < 8 || at+n > len(frame) {
 		return checksumUnknown
 	}
-	var pseudo uint64
+	var pseudo uint32
 	switch {
 	case p.Has(dissect.LayerIPv4):
 		ip := frame[p.Offset(dissect.LayerIPv4):]
-		pseudo = sum16(ip[12:20])
+		pseudo = dissect.OnesSum(0, ip[12:20])
 	case p.Has(dissect.LayerIPv6):
 		ip := frame[p.Offset(dissect.LayerIPv6):]
-		pseudo = sum16(ip[8:40])
+		pseudo = dissect.OnesSum(0, ip[8:40])
 	default:
 		return checksumUnknown
 	}
-	pseudo += 17 + uint64(n)
-	if fold16(pseudo) == u.Checksum() {
+	pseudo += 17 + uint32(n)
+	if dissect.FoldSum(pseudo) == u.Checksum() {
 		return checksumPartial
 	}
-	if fold16(pseudo+sum16(frame[at:at+n])) == 0xFFFF {
+	if dissect.FoldSum(dissect.OnesSum(pseudo, frame[at:at+n])) == 0xFFFF {
 		return checksumRight
 	}
 	return checksumWrong
-}
-
-// sum16 adds the 16-bit words of b.
-func sum16(b []byte) (sum uint64) {
-	for ; len(b) >= 2; b = b[2:] {
-		sum += uint64(b[0])<<8 | uint64(b[1])
-	}
-	if len(b) == 1 {
-		sum += uint64(b[0]) << 8
-	}
-	return sum
-}
-
-func fold16(sum uint64) uint16 {
-	for sum>>16 != 0 {
-		sum = sum&0xFFFF + sum>>16
-	}
-	return uint16(sum)
 }

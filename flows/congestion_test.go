@@ -235,21 +235,21 @@ func TestUDPChecksums(t *testing.T) {
 		d.Decode(p.Link, p.Data, p.WireLen, &q)
 		tr := New(Options{})
 		at := q.Offset(dissect.LayerUDP)
-		var pseudo uint64
+		var pseudo uint32
 		if v6 {
-			pseudo = sum16(p.Data[at-32 : at])
+			pseudo = dissect.OnesSum(0, p.Data[at-32:at])
 		} else {
-			pseudo = sum16(p.Data[at-8 : at])
+			pseudo = dissect.OnesSum(0, p.Data[at-8:at])
 		}
-		pseudo += 17 + uint64(len(p.Data)-at)
+		pseudo += 17 + uint32(len(p.Data)-at)
 		for _, test := range []struct {
 			v    uint16
 			want checksumVerdict
 		}{
 			{0, checksumZero},
-			{fold16(pseudo), checksumPartial},
-			{^fold16(pseudo + sum16(p.Data[at:])), checksumRight},
-			{^fold16(pseudo+sum16(p.Data[at:])) ^ 1, checksumWrong},
+			{dissect.FoldSum(pseudo), checksumPartial},
+			{^dissect.FoldSum(dissect.OnesSum(pseudo, p.Data[at:])), checksumRight},
+			{^dissect.FoldSum(dissect.OnesSum(pseudo, p.Data[at:])) ^ 1, checksumWrong},
 		} {
 			q.UDP(p.Data).SetChecksum(test.v)
 			if got := tr.checksum(&q, p.Data); got != test.want {

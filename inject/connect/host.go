@@ -224,24 +224,10 @@ func putICMPSum(m []byte, pseudo uint32) {
 
 // pseudoSum is the sum of ICMPv6's pseudo-header (RFC 8200 8.1): two addresses, the length, the protocol.
 func pseudoSum(addrs []byte, n int) uint32 {
-	return uint32(n) + protoICMPv6 + onesSum(addrs)
+	return dissect.OnesSum(uint32(n)+protoICMPv6, addrs)
 }
 
 // internetSum is the checksum of RFC 1071 over b, with a sum to begin with: 0 where b holds a right one.
 func internetSum(b []byte, sum uint32) uint16 {
-	sum += onesSum(b)
-	for sum>>16 != 0 {
-		sum = sum&0xFFFF + sum>>16
-	}
-	return ^uint16(sum)
-}
-
-func onesSum(b []byte) (sum uint32) {
-	for ; len(b) >= 2; b = b[2:] {
-		sum += uint32(be.Uint16(b))
-	}
-	if len(b) == 1 {
-		sum += uint32(b[0]) << 8
-	}
-	return sum
+	return ^dissect.FoldSum(dissect.OnesSum(sum, b))
 }

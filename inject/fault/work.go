@@ -126,23 +126,10 @@ func (w *work) sealUDP(l dissect.Layer, network int) {
 		addresses = b[network+8 : network+40]
 	}
 	h.SetChecksum(0)
-	sum := onesSum(onesSum(17+uint64(h.Len()), addresses), b[at:end])
-	for sum > 0xFFFF {
-		sum = sum>>16 + sum&0xFFFF
-	}
-	if h.SetChecksum(^uint16(sum)); h.Checksum() == 0 {
+	sum := dissect.OnesSum(dissect.OnesSum(17+uint32(h.Len()), addresses), b[at:end])
+	if h.SetChecksum(^dissect.FoldSum(sum)); h.Checksum() == 0 {
 		h.SetChecksum(0xFFFF) // 0 would say that there is none
 	}
-}
-
-func onesSum(sum uint64, b []byte) uint64 {
-	for ; len(b) >= 2; b = b[2:] {
-		sum += uint64(b[0])<<8 | uint64(b[1])
-	}
-	if len(b) == 1 {
-		sum += uint64(b[0]) << 8
-	}
-	return sum
 }
 
 // lengthen adds to the length fields of IP and, on request, of UDP; their sums are the sender's to keep below 64 KiB.

@@ -209,27 +209,19 @@ func echo(o dissect.Outer, n uint16) []byte {
 	body := []byte{8, 0, 0, 0, 0x52, 0x63, byte(n >> 8), byte(n), 'a', 'l', 'i', 'v', 'e', '?', 0, 0}
 	src, dst := o.Src.AsSlice(), o.Dst.AsSlice()
 	if o.Src.Is4() {
-		binary.BigEndian.PutUint16(body[2:], checksum(0, body))
+		binary.BigEndian.PutUint16(body[2:], checksum(body))
 		h := append([]byte{0x45, 0, 0, byte(20 + len(body)), 0, 0, 0x40, 0, 64, 1, 0, 0}, append(src, dst...)...)
-		binary.BigEndian.PutUint16(h[10:], checksum(0, h))
+		binary.BigEndian.PutUint16(h[10:], checksum(h))
 		return append(append(append(b, 0x08, 0), h...), body...)
 	}
 	body[0] = 128
 	pseudo := append(append(append([]byte(nil), src...), dst...), 0, 0, 0, byte(len(body)), 0, 0, 0, 58)
-	binary.BigEndian.PutUint16(body[2:], checksum(0, append(pseudo, body...)))
+	binary.BigEndian.PutUint16(body[2:], checksum(append(pseudo, body...)))
 	h := append([]byte{0x60, 0, 0, 0, 0, byte(len(body)), 58, 64}, append(src, dst...)...)
 	return append(append(append(b, 0x86, 0xDD), h...), body...)
 }
 
-func checksum(sum uint32, b []byte) uint16 {
-	for i := 0; i+1 < len(b); i += 2 {
-		sum += uint32(b[i])<<8 | uint32(b[i+1])
-	}
-	for sum > 0xFFFF {
-		sum = sum>>16 + sum&0xFFFF
-	}
-	return ^uint16(sum)
-}
+func checksum(b []byte) uint16 { return ^dissect.FoldSum(dissect.OnesSum(0, b)) }
 
 // isEcho reports whether a frame answers an echo request.
 func isEcho(b, request []byte) bool {
