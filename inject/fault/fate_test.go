@@ -44,6 +44,7 @@ func TestFates(t *testing.T) {
 		{`reorder until="bth.psn == 7" nth=3`, 0, []int{0, 1, 3, 4, 5, 6, 7, 2, 8, 9}},
 		{"swap nth=3", 0, []int{0, 1, 3, 2, 4, 5, 6, 7, 8, 9}},
 		{"swap nth=1 when bth.psn in {2, 6}", 0, []int{0, 1, 6, 3, 4, 5, 2, 7, 8, 9}},
+		{"swap count=1", 0, []int{1, 0, 2, 3, 4, 5, 6, 7, 8, 9}},
 		{"swap nth=10", time.Second, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}},
 		{"swap nth=1 most=4us when bth.psn in {2, 9}", 0, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}},
 		{"hold n=3 when bth.psn in {1, 4, 5, 8}", 0, []int{0, 2, 3, 1, 4, 5, 6, 7, 9}},

@@ -302,7 +302,8 @@ func (l *Lane) decode(now int64, frame []byte, icrc bool) {
 
 // strikes tells whether the rule strikes the packet that it has matched last.
 func (r *laneRule) strikes() bool {
-	if r.count > 0 && r.hits >= r.count {
+	partner := r.fate != nil && r.fate.kind == fateSwap && len(r.bucket) > 0 // the one that the packet changes places with
+	if r.count > 0 && r.hits >= r.count && !partner {
 		return false
 	}
 	hit := true
@@ -323,10 +324,7 @@ func (r *laneRule) strikes() bool {
 			r.skip--
 		}
 	}
-	if r.fate != nil && r.fate.kind == fateSwap && len(r.bucket) > 0 {
-		hit = true // the one that the packet changes places with
-	}
-	if hit {
+	if hit = hit || partner; hit {
 		r.hits++
 	}
 	return hit
