@@ -29,4 +29,13 @@ func TestCreditPlot(t *testing.T) {
 	if n := strings.Count(string(p.SVG), "h0"); n != 2 {
 		t.Errorf("%d strokes\n%s", n, p.SVG)
 	}
+	// From -31/64 on, in 64ths: 4 and 0 lie where the axis has them.
+	for _, want := range []string{`data-y="count -0.484375 8.484375 0.015625 0"`, ` 287h0`, ` 31h0`} {
+		if !strings.Contains(string(p.SVG), want) {
+			t.Errorf("no %s\n%s", want, p.SVG)
+		}
+	}
+	if p = of(point(0, 0, true)); p == nil || !strings.Contains(string(p.SVG), `>0</text>`) || strings.Contains(string(p.SVG), `.5</text>`) {
+		t.Errorf("none at all: %+v", p)
+	}
 }

@@ -163,9 +163,12 @@ func (t *trail) creditPlot(zero int64) *plot {
 		return nil
 	}
 	p := &plot{ID: fmt.Sprintf("credits-%d", t.conn.ID), Title: "Credits", About: "Fewest that an answer granted; nothing where no answer told of credits."}
-	top := float64(max(most, 1))
-	c := newChart(p.ID, fmt.Sprintf("Credits granted on connection %d", t.conn.ID), smallWidth, smallHeight, zero,
-		t.timeAxis(zero), newAxis(kindCount, -0.06*top, 1.06*top, 0)) // from below zero, so that strokes at zero are whole
+	// From below zero, so that strokes at zero are whole. With less above it, there would be ticks between whole credits.
+	top, parts := float64(max(most, 3)), 64.0
+	room := math.Ceil(0.06*top*parts) / parts
+	y := newAxis(kindCount, -room, top+room, 0)
+	y.unit = 1 / parts // its ends are not whole credits
+	c := newChart(p.ID, fmt.Sprintf("Credits granted on connection %d", t.conn.ID), smallWidth, smallHeight, zero, t.timeAxis(zero), y)
 	for d := range least {
 		var l layer
 		for i, n := range least[d] {
