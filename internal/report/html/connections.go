@@ -345,8 +345,8 @@ func settings(q *report.QP) []settingRow {
 // numbers are what the charts draw, as a text in columns: a table would be some ten thousand cells, which browsers are slow to make.
 func (t *trail) numbers(zero int64) string {
 	var b strings.Builder
-	names := [...]string{"goodput", "sent again", "messages", "least", "median", "most"}
-	row := func(at, direction string, cells [6]string) {
+	names := [...]string{"goodput", "sent again", "messages", "least", "median", "most", "in flight", "credits"}
+	row := func(at, direction string, cells [len(names)]string) {
 		fmt.Fprintf(&b, "%12s  %-6s", at, direction)
 		for i, c := range cells {
 			fmt.Fprintf(&b, "%*s", len(names[i])+7, c)
@@ -354,14 +354,15 @@ func (t *trail) numbers(zero int64) string {
 		b.WriteByte('\n')
 	}
 	row("from", "", names)
+	points := t.pointBins(t.bin())
 	for i := range loadBins {
 		at := report.Duration(time.Duration(t.span.first - zero + int64(float64(i)*t.bin())))
 		for d := range t.load {
-			l := &t.load[d][i]
-			if l.payload == 0 && l.resent == 0 && l.latency.n == 0 {
+			l, p := &t.load[d][i], &points[d][i]
+			if l.payload == 0 && l.resent == 0 && l.latency.n == 0 && p.inFlight == 0 && !p.told {
 				continue
 			}
-			cells := [6]string{report.BitRate(float64(l.payload) * 8e9 / max(t.bin(), 1))}
+			cells := [len(names)]string{report.BitRate(float64(l.payload) * 8e9 / max(t.bin(), 1))}
 			if l.resent > 0 {
 				cells[1] = report.Count(uint64(l.resent))
 			}
@@ -370,6 +371,12 @@ func (t *trail) numbers(zero int64) string {
 				for j, ns := range [...]int64{s.lo, s.median(), s.hi} {
 					cells[3+j] = report.Duration(time.Duration(ns))
 				}
+			}
+			if p.inFlight > 0 {
+				cells[6] = report.Bytes(p.inFlight)
+			}
+			if p.told {
+				cells[7] = report.Count(uint64(p.credits))
 			}
 			row(at, directionNames[d], cells)
 			at = ""

@@ -88,22 +88,48 @@ func (t *trail) bars(c *chart, p *plot, d int, value func(*load) float64) {
 	}
 }
 
+// pointBin is what the tracker's points say of a bin and a direction. They may be much shorter than it:
+// the highest, or the fewest, counts.
+type pointBin struct {
+	inFlight uint64 // most
+	credits  int    // fewest
+	told     bool   // of credits
+}
+
+// pointBins are of bins of some width; there is nothing in them where nothing was kept.
+func (t *trail) pointBins(width float64) *[2][loadBins]pointBin {
+	var bins [2][loadBins]pointBin
+	if t.conn.Detail == nil {
+		return &bins
+	}
+	for _, p := range t.conn.Detail.Series.Points {
+		slot := max(0, min(loadBins-1, int(float64(p.Time-t.span.first)/max(width, 1))))
+		for d := range p.Streams {
+			s, b := &p.Streams[d], &bins[d][slot]
+			b.inFlight = max(b.inFlight, s.InFlight)
+			if s.CreditsKnown && (!b.told || s.Credits < b.credits) {
+				b.credits, b.told = s.Credits, true
+			}
+		}
+	}
+	return &bins
+}
+
+// pointWidth is how wide bins of the tracker's points are drawn: no narrower than a point.
+func (t *trail) pointWidth() float64 {
+	if t.conn.Detail == nil {
+		return t.bin()
+	}
+	return max(t.bin(), float64(t.conn.Detail.Series.Interval))
+}
+
 // inFlightPlot draws the most bytes under way; nil where nothing was kept of it.
 func (t *trail) inFlightPlot(zero int64) *plot {
-	if t.conn.Detail == nil {
-		return nil
-	}
-	series := &t.conn.Detail.Series
-	// The tracker's points may be much shorter than a bin of this chart: the highest of them counts.
-	most := [2][]uint64{make([]uint64, loadBins), make([]uint64, loadBins)}
-	peak := uint64(0)
-	width := max(t.bin(), float64(series.Interval))
-	for i := range series.Points {
-		p := &series.Points[i]
-		slot := max(0, min(loadBins-1, int(float64(p.Time-t.span.first)/width)))
-		for d := range p.Streams {
-			most[d][slot] = max(most[d][slot], p.Streams[d].InFlight)
-			peak = max(peak, p.Streams[d].InFlight)
+	width, peak := t.pointWidth(), uint64(0)
+	bins := t.pointBins(width)
+	for d := range bins {
+		for i := range bins[d] {
+			peak = max(peak, bins[d][i].inFlight)
 		}
 	}
 	if peak == 0 {
@@ -112,10 +138,10 @@ func (t *trail) inFlightPlot(zero int64) *plot {
 	p := &plot{ID: fmt.Sprintf("inflight-%d", t.conn.ID), Title: "In flight", About: "Most payload sent, or asked for, and not acknowledged."}
 	c := newChart(p.ID, fmt.Sprintf("Bytes in flight on connection %d, %s at most", t.conn.ID, report.Bytes(peak)), smallWidth, smallHeight, zero,
 		t.timeAxis(zero), newAxis(kindBytes, 0, float64(peak)*1.06, 0))
-	for d := range most {
+	for d := range bins {
 		var l layer
-		for i, v := range most[d] {
-			if v > 0 {
+		for i := range bins[d] {
+			if v := bins[d][i].inFlight; v > 0 {
 				from := float64(t.span.first-zero) + float64(i)*width
 				l.bar(c.x.step(from), c.y.step(float64(v)), c.x.step(min(from+width, c.x.hi)))
 			}
@@ -132,34 +158,14 @@ func (t *trail) inFlightPlot(zero int64) *plot {
 
 // creditPlot draws the fewest credits that answers granted; nil where none told of them.
 func (t *trail) creditPlot(zero int64) *plot {
-	if t.conn.Detail == nil {
-		return nil
-	}
-	series := &t.conn.Detail.Series
-	const untold = -1
-	var least [2][loadBins]int
-	for d := range least {
-		for i := range least[d] {
-			least[d][i] = untold
+	width, most, told := t.pointWidth(), 0, false
+	bins := t.pointBins(width)
+	for d := range bins {
+		for _, b := range bins[d] {
+			most, told = max(most, b.credits), told || b.told
 		}
 	}
-	most := untold
-	width := max(t.bin(), float64(series.Interval))
-	for i := range series.Points {
-		p := &series.Points[i]
-		slot := max(0, min(loadBins-1, int(float64(p.Time-t.span.first)/width)))
-		for d := range p.Streams {
-			s := &p.Streams[d]
-			if !s.CreditsKnown {
-				continue
-			}
-			if was := least[d][slot]; was == untold || s.Credits < was {
-				least[d][slot] = s.Credits
-			}
-			most = max(most, s.Credits)
-		}
-	}
-	if most == untold {
+	if !told {
 		return nil
 	}
 	p := &plot{ID: fmt.Sprintf("credits-%d", t.conn.ID), Title: "Credits", About: "Fewest that an answer granted; nothing where no answer told of credits."}
@@ -169,11 +175,11 @@ func (t *trail) creditPlot(zero int64) *plot {
 	y := newAxis(kindCount, -room, top+room, 0)
 	y.unit = 1 / parts // its ends are not whole credits
 	c := newChart(p.ID, fmt.Sprintf("Credits granted on connection %d", t.conn.ID), smallWidth, smallHeight, zero, t.timeAxis(zero), y)
-	for d := range least {
+	for d := range bins {
 		var l layer
-		for i, n := range least[d] {
-			if n != untold { // none granted is a value, so it is a stroke, which a bar of it would not be
-				y := c.y.step(float64(n))
+		for i, b := range bins[d] {
+			if b.told { // none granted is a value, so it is a stroke, which a bar of it would not be
+				y := c.y.step(float64(b.credits))
 				l.stroke(c.x.step(min(float64(t.span.first-zero)+(float64(i)+0.5)*width, c.x.hi)), y, y)
 			}
 		}
