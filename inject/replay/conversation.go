@@ -73,6 +73,9 @@ func Read(src captures.Source, qpn uint32) (*Conversation, error) {
 	}
 	c.pick(all)
 	c.order()
+	if len(c.Fresh) == 0 {
+		return nil, fmt.Errorf("QP %#06x: %w: the ICRC of each request to it is wrong", c.ResponderQPN, ErrNone)
+	}
 	return c, nil
 }
 
@@ -94,6 +97,9 @@ func collect(src captures.Source) (all []Packet, err error) {
 				}
 				if len(f.Data) < int(f.WireLen) {
 					return fmt.Errorf("frame %d: only %d of its %d bytes were captured: a replay needs whole packets", number, len(f.Data), f.WireLen)
+				}
+				if !p.IsTransport() {
+					continue // its headers end early: who gets it drops it
 				}
 				p.Number, p.Time, p.Request = number, f.Time, p.Op().Role != dissect.Response
 				p.Frame = slices.Clone(f.Data)

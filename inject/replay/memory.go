@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -39,6 +40,9 @@ func (c *Conversation) Regions() ([]*Region, error) {
 		} else if !p.Has(dissect.LayerAtomicETH) {
 			continue
 		}
+		if p.VA+n < p.VA {
+			return nil, fmt.Errorf("frame %d: its request names %d bytes from %#x on, beyond the last address", p.Number, n, p.VA)
+		}
 		s, ok := spans[p.RKey]
 		if !ok {
 			s = span{p.VA, p.VA + n}
@@ -48,13 +52,13 @@ func (c *Conversation) Regions() ([]*Region, error) {
 	var all []*Region
 	total := uint64(0)
 	for rkey, s := range spans {
-		if total += s.hi - s.lo; total > mostMemory || s.hi < s.lo {
+		if total += s.hi - s.lo; total > mostMemory {
 			return nil, fmt.Errorf("rkey %#x: requests name %d bytes from %#x on: a replay has room for %d in all", rkey, s.hi-s.lo, s.lo, mostMemory)
 		}
 		n := s.hi - s.lo
 		all = append(all, &Region{RKey: rkey, VA: s.lo, Before: make([]byte, n), After: make([]byte, n), known: make([]bool, n)})
 	}
-	slices.SortFunc(all, func(a, b *Region) int { return int(int64(a.RKey) - int64(b.RKey)) })
+	slices.SortFunc(all, func(a, b *Region) int { return cmp.Compare(a.RKey, b.RKey) })
 	c.execute(all)
 	return all, nil
 }
