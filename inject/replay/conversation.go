@@ -24,7 +24,7 @@ type Conversation struct {
 	ResponderQPN, RequesterQPN uint32 // the requester's is 0 where nothing was answered
 	MTU                        int    // path MTU: what the longest packets have, 0 where none tells it
 	Packets                    []Packet
-	Fresh                      []int // the requests without those that came again, by PSN
+	Fresh                      []int // the requests without those that came again, by PSN; Read finds one or more
 	Missing                    error // why Fresh is not all that was asked; nil where it is
 }
 

@@ -86,9 +86,6 @@ func Run(c *replay.Conversation) (*Report, error) {
 		c: c, acks: map[dissect.PSN]dissect.MSN{}, naks: map[dissect.PSN]dissect.Syndrome{}, answers: map[dissect.PSN][]said{}, keys: map[uint32]uint32{}, asked: map[dissect.PSN]int{}, now: 1,
 		report: Report{Allowed: map[string]int{}},
 	}
-	if len(c.Fresh) == 0 {
-		return nil, errors.New("the capture has no request that is whole")
-	}
 	if err := s.open(); err != nil {
 		return nil, err
 	}
