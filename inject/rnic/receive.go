@@ -148,19 +148,9 @@ func (a *arrival) networkIsGood() bool {
 	at := p.Offset(dissect.LayerUDP)
 	if p.Has(dissect.LayerIPv4) {
 		ip := p.Offset(dissect.LayerIPv4)
-		return at == ip+20 && a.frame[ip+6]&^0x40 == 0 && a.frame[ip+7] == 0 && headerSum(a.frame[ip:at]) == 0xFFFF
+		return at == ip+20 && a.frame[ip+6]&^0x40 == 0 && a.frame[ip+7] == 0 && dissect.FoldSum(dissect.OnesSum(0, a.frame[ip:at])) == 0xFFFF
 	}
 	return p.Has(dissect.LayerIPv6) && at == p.Offset(dissect.LayerIPv6)+40
-}
-
-// headerSum is the ones' complement sum of an IPv4 header: all ones where its checksum is right (RFC 1071).
-func headerSum(h []byte) uint16 {
-	sum := uint32(0)
-	for i := 0; i+1 < len(h); i += 2 {
-		sum += uint32(h[i])<<8 | uint32(h[i+1])
-	}
-	sum = sum&0xFFFF + sum>>16
-	return uint16(sum&0xFFFF + sum>>16)
 }
 
 // lengthIsGood looks whether all lengths agree, the headers and the ICRC are there, and pad fills the last word (CA17-6, 15, 21).
