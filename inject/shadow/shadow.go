@@ -51,6 +51,12 @@ type said struct {
 	data []byte
 }
 
+// region is where memory of the capture is in the RNIC.
+type region struct {
+	key   uint32
+	moved uint64 // how far behind its address in the capture: what began at 0 there cannot begin there here
+}
+
 // shadow is a comparison under way.
 type shadow struct {
 	c       *replay.Conversation
@@ -60,7 +66,7 @@ type shadow struct {
 	cq      *rnic.CQ
 	sink    *rnic.MR
 	posted  int               // receives that are not completed
-	keys    map[uint32]uint32 // the RNIC's, by those of the capture
+	regions map[uint32]region // the RNIC's, by the keys of the capture
 	craft   dissect.Crafter
 	now     int64
 	asked   map[dissect.PSN]int // how often
@@ -83,7 +89,7 @@ const (
 // Run compares. It stops at the first difference.
 func Run(c *replay.Conversation) (*Report, error) {
 	s := &shadow{
-		c: c, acks: map[dissect.PSN]dissect.MSN{}, naks: map[dissect.PSN]dissect.Syndrome{}, answers: map[dissect.PSN][]said{}, keys: map[uint32]uint32{}, asked: map[dissect.PSN]int{}, now: 1,
+		c: c, acks: map[dissect.PSN]dissect.MSN{}, naks: map[dissect.PSN]dissect.Syndrome{}, answers: map[dissect.PSN][]said{}, regions: map[uint32]region{}, asked: map[dissect.PSN]int{}, now: 1,
 		report: Report{Allowed: map[string]int{}},
 	}
 	if err := s.open(); err != nil {
@@ -152,7 +158,7 @@ func (s *shadow) open() error {
 		if err != nil {
 			return err
 		}
-		s.keys[r.RKey] = mr.RKey()
+		s.regions[r.RKey] = region{mr.RKey(), mr.VA() - r.VA}
 	}
 	if s.q, err = pd.CreateQP(rnic.QPInit{Type: dissect.RC, SendCQ: s.cq, RecvCQ: s.cq, QPN: c.ResponderQPN, Cap: rnic.QPCap{MaxRecvWR: receives}}); err != nil {
 		return err
@@ -179,13 +185,17 @@ func (s *shadow) ask(i int) error {
 		op, at := p.Op(), p.Offset(dissect.LayerBTH)
 		bth := dissect.BTH(frame[at:])
 		bth.SetAckReq(true)
-		if key, ok := s.keys[p.RKey]; ok && op.Has(dissect.LayerRETH) {
-			dissect.RETH(op.View(bth, dissect.LayerRETH)).SetRKey(key)
+		if to, ok := s.regions[p.RKey]; ok && op.Has(dissect.LayerRETH) {
+			h := dissect.RETH(op.View(bth, dissect.LayerRETH))
+			h.SetRKey(to.key)
+			h.SetVA(p.VA + to.moved)
 		} else if ok && op.Has(dissect.LayerAtomicETH) {
-			dissect.AtomicETH(op.View(bth, dissect.LayerAtomicETH)).SetRKey(key)
+			h := dissect.AtomicETH(op.View(bth, dissect.LayerAtomicETH))
+			h.SetRKey(to.key)
+			h.SetVA(p.VA + to.moved)
 		}
-		if key, ok := s.keys[p.Imm]; ok && op.Has(dissect.LayerIETH) {
-			dissect.IETH(op.View(bth, dissect.LayerIETH)).SetRKey(key)
+		if to, ok := s.regions[p.Imm]; ok && op.Has(dissect.LayerIETH) {
+			dissect.IETH(op.View(bth, dissect.LayerIETH)).SetRKey(to.key)
 		}
 		if err := s.craft.Reseal(dissect.LinkEthernet, frame); err != nil {
 			return fmt.Errorf("frame %d: %w", p.Number, err)

@@ -158,3 +158,35 @@ func TestDoctoredAnswersAreFound(t *testing.T) {
 		})
 	}
 }
+
+// Memory may begin at the address 0: RNICs have zero-based regions.
+func TestZeroBasedMemory(t *testing.T) {
+	for _, name := range []string{"write_bw_rc_1024.pcap", "tool_atomics.pcap"} {
+		file := filepath.Join(testkit.RXE(t), name)
+		c := read(t, file, asked(t, file)[0])
+		regions, err := c.Regions()
+		must(t, err)
+		d := dissect.Decoder{CheckICRC: true}
+		var craft dissect.Crafter
+		for i := range c.Packets {
+			p := &c.Packets[i]
+			op, bth := p.Op(), p.Frame[p.Offset(dissect.LayerBTH):]
+			if h := dissect.RETH(op.View(bth, dissect.LayerRETH)); h != nil {
+				h.SetVA(h.VA() - regions[0].VA)
+			} else if h := dissect.AtomicETH(op.View(bth, dissect.LayerAtomicETH)); h != nil {
+				h.SetVA(h.VA() - regions[0].VA)
+			} else {
+				continue
+			}
+			must(t, craft.Reseal(p.Link, p.Frame))
+			number := p.Number
+			d.Decode(p.Link, p.Frame, len(p.Frame), &p.Packet)
+			p.Number = number
+		}
+		r, err := Run(c)
+		must(t, err)
+		if r.Difference != nil || r.Compared == 0 {
+			t.Errorf("%s: %d compared, %+v", name, r.Compared, r.Difference)
+		}
+	}
+}
