@@ -162,11 +162,11 @@ func (c *Conversation) packets(p *Packet) int {
 	if p.Op().Family != dissect.Read || p.DMALen == 0 {
 		return 1
 	}
-	mtu := uint32(max(c.MTU, 256))
 	if c.MTU == 0 && p.DMALen <= 4096 {
 		return 1
 	}
-	return int((p.DMALen + mtu - 1) / mtu)
+	mtu := max(c.MTU, 256)
+	return (int(p.DMALen) + mtu - 1) / mtu
 }
 
 // early is how many requests may be out of order where a capture begins.
