@@ -48,7 +48,7 @@ func TestVerilator(t *testing.T) {
 
 // TestCocotb: the bench for cocotb does the same with the same core.
 func TestCocotb(t *testing.T) {
-	needs(t, "iverilog", "vvp", "cocotb-config")
+	needs(t, "cocotb-config", "iverilog", "vvp")
 	dir := t.TempDir()
 	core := filepath.Join(dir, "core.vvp")
 	build(t, "examples", "iverilog", "-g2012", "-o", core, "-s", "axi_stream_echo", "axi_stream_echo.v")
