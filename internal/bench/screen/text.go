@@ -25,7 +25,7 @@ stands what capturing and tracking cost alone, in a process without an index and
 
 At the highest rate of inject, sender and reader have a processor each on this machine, and the reader needs all of its own: 1.4 µs a packet for the copy into the ring
 of packets, the index, ICRC and tracking. Where the host gives its processors less (on the day of this page tshark took 21 s and, an hour later, 31 s for the same file), it falls behind, and when the
-kernel's ring of a third of a second is full, packets are lost and counted: none in 99 runs before, and in 3 of 13 behind that. No pause of the reader is longer than 25 ms meanwhile.
+kernel's ring of a third of a second is full, packets are lost and counted: none in 99 runs before, and in 4 of 13 behind that. No pause of the reader is longer than 25 ms meanwhile.
 
     make bench-tui
 `
