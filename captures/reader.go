@@ -45,7 +45,8 @@ const recordsAhead = 8
 // lookAhead brings what is probably a later record's header, and its frame's, into the cache while others are parsed, if all are as long
 // as the one at the beginning of b. A record's length is known only from its header, so that else each would be waited for in turn.
 func (c *cursor) lookAhead(b []byte, length int) {
-	if at := recordsAhead * length; c.farsighted && at+64 < len(b) {
+	if c.farsighted && length < (len(b)-64)/recordsAhead { // which holds back lengths that have no eightfold
+		at := recordsAhead * length
 		c.sight += b[at] + b[at+64]
 	}
 }

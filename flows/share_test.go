@@ -46,19 +46,7 @@ func byHost(n int) func(a, b dissect.Addr) int {
 
 // TestTogether: several trackers know together what one knows, of pairs of hosts with all that may befall them.
 func TestTogether(t *testing.T) {
-	var all []*testkit.Exchange
-	for i := range 9 {
-		hosts := func(o *testkit.ExchangeOptions) {
-			o.A, o.B, o.QPNA, o.QPNB = fmt.Sprintf("10.0.%d.1", i), fmt.Sprintf("10.0.%d.2", i), uint32(0x100+i), uint32(0x200+i)
-		}
-		if i == 0 {
-			o := testkit.ExchangeOptions{}
-			hosts(&o)
-			all = append(all, testkit.NewExchange(o))
-			continue
-		}
-		all = append(all, all[0].Beside(hosts))
-	}
+	all := testkit.Pairs(9)
 	for i, x := range all {
 		switch i % 3 {
 		case 0:

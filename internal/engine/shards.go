@@ -31,7 +31,7 @@ type shards struct {
 
 	steps atomic.Uint64 // reads that ended, by which who waits for one sees it
 
-	lock    sync.Mutex // guards all below, and r while one reads
+	lock    sync.Mutex // guards all below; r is whose reading is
 	moved   sync.Cond  // something below has changed; its lock is lock
 	slots   [window]slot
 	read    int    // reads so far

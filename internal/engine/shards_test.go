@@ -162,24 +162,8 @@ func TestSharesOfManyPairs(t *testing.T) {
 	}
 }
 
-// pairs is a capture of n pairs of hosts, each with a connection.
+// pairs are testkit's.
 type pairs []*testkit.Exchange
-
-func newPairs(n int) (all pairs) {
-	for i := range n {
-		hosts := func(o *testkit.ExchangeOptions) {
-			o.A, o.B, o.QPNA, o.QPNB = fmt.Sprintf("10.0.%d.1", i), fmt.Sprintf("10.0.%d.2", i), uint32(0x100+i), uint32(0x200+i)
-		}
-		if i == 0 {
-			o := testkit.ExchangeOptions{}
-			hosts(&o)
-			all = append(all, testkit.NewExchange(o))
-			continue
-		}
-		all = append(all, all[0].Beside(hosts))
-	}
-	return all
-}
 
 // write has each pair write once.
 func (all pairs) write() {
@@ -257,7 +241,7 @@ func TestWhatCannotBeShared(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			all := newPairs(4)
+			all := pairs(testkit.Pairs(4))
 			all.write()
 			c.more(all)
 			all.write()
@@ -291,26 +275,26 @@ func TestSurvey(t *testing.T) {
 		make   func() *testkit.Exchange
 	}{
 		{"many pairs", true, func() *testkit.Exchange {
-			all := newPairs(16)
+			all := pairs(testkit.Pairs(16))
 			for range 400 {
 				all.write()
 			}
 			return all[0]
 		}},
 		{"one pair", false, func() *testkit.Exchange {
-			all := newPairs(1)
+			all := pairs(testkit.Pairs(1))
 			for range 6000 {
 				all.write()
 			}
 			return all[0]
 		}},
 		{"not enough frames", false, func() *testkit.Exchange {
-			all := newPairs(16)
+			all := pairs(testkit.Pairs(16))
 			all.write()
 			return all[0]
 		}},
 		{"TCP for the most part", false, func() *testkit.Exchange {
-			all := newPairs(16)
+			all := pairs(testkit.Pairs(16))
 			for range 400 {
 				all.write()
 				for range 100 {
@@ -320,7 +304,7 @@ func TestSurvey(t *testing.T) {
 			return all[0]
 		}},
 		{"a pause frame at the end", true, func() *testkit.Exchange { // the survey cannot know
-			all := newPairs(16)
+			all := pairs(testkit.Pairs(16))
 			for range 400 {
 				all.write()
 			}
@@ -359,7 +343,7 @@ func (lent) Lend(int) {}
 
 // TestSharesEndTogether: whatever ends a pass, all workers have seen the same frames.
 func TestSharesEndTogether(t *testing.T) {
-	all := newPairs(8)
+	all := pairs(testkit.Pairs(8))
 	for range 40 {
 		all.write()
 	}
@@ -401,5 +385,27 @@ func TestSharesEndTogether(t *testing.T) {
 			<-src.closed
 			cancel(nil)
 		}
+	}
+}
+
+// TestNoAllocationPerPacketOfShards: as of other ways, what is allocated does not grow with the capture.
+func TestNoAllocationPerPacketOfShards(t *testing.T) {
+	testkit.SkipUnderRace(t)
+	all := pairs(testkit.Pairs(8))
+	count := func(rounds int) float64 {
+		for range rounds {
+			all.write()
+		}
+		file := testkit.WriteCapture(t, "shares.pcapng", all[0].Frames())
+		return testing.AllocsPerRun(1, func() {
+			o := Options{Track: true}
+			s := newShards(New(o), o, all.turnByTurn(3), open(t, file))
+			if crossed, err := s.run(t.Context()); crossed != "" || err != nil {
+				t.Fatal(crossed, err)
+			}
+		})
+	}
+	if few, many := count(1000), count(2000); many > few+100 {
+		t.Errorf("%v allocations for 32 000 packets, %v for 96 000", few, many)
 	}
 }

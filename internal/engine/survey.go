@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"errors"
 	"io"
 	"math/bits"
 	"slices"
@@ -10,10 +11,11 @@ import (
 	"github.com/rocescope/rocescope/dissect"
 )
 
-// numBuckets is by how many numbers pairs of addresses are dealt out: enough for some hundred busy ones not to fall together.
-const numBuckets = 1 << 12
-
 const (
+	// bucketBits is of the numbers by which pairs of addresses are dealt out: enough for some hundred busy ones not to fall together.
+	bucketBits = 12
+	numBuckets = 1 << bucketBits
+
 	surveyFrames = 64 << 10 // looked at in front of a pass
 	fewFrames    = 16 << 10 // of a capture that is read before anything is gained
 )
@@ -36,7 +38,7 @@ func bucketOf(a, b dissect.Addr) int {
 		h := (x.Lo ^ bits.RotateLeft64(x.Hi, 32)) * odd
 		return h ^ h>>32
 	}
-	return int((spread(a) + spread(b)) * odd >> (64 - 12))
+	return int((spread(a) + spread(b)) * odd >> (64 - bucketBits))
 }
 
 // survey looks at the beginning of the capture, and deals its pairs of addresses out so that all workers have about as much to do.
@@ -52,7 +54,7 @@ func (p *Pipeline) survey(workers int) *dealing {
 	plain, all := 0, 0
 	for all < surveyFrames {
 		n, err := src.ReadBatch(frames)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err == nil {

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -118,6 +119,23 @@ func (x *Exchange) Beside(change func(*ExchangeOptions)) *Exchange {
 		change(&o)
 	}
 	return newExchange(o, x.line)
+}
+
+// Pairs are n pairs of hosts in one capture, 10.0.i.1 and 10.0.i.2, each with a connection.
+func Pairs(n int) (all []*Exchange) {
+	for i := range n {
+		hosts := func(o *ExchangeOptions) {
+			o.A, o.B, o.QPNA, o.QPNB = fmt.Sprintf("10.0.%d.1", i), fmt.Sprintf("10.0.%d.2", i), uint32(0x100+i), uint32(0x200+i)
+		}
+		if i == 0 {
+			var o ExchangeOptions
+			hosts(&o)
+			all = append(all, NewExchange(o))
+			continue
+		}
+		all = append(all, all[0].Beside(hosts))
+	}
+	return all
 }
 
 func newExchange(o ExchangeOptions, line *timeline) *Exchange {
