@@ -60,7 +60,7 @@ func (r *packetRing) setUp(o *LiveOptions, size int) (doing string, err error) {
 	page := os.Getpagesize()
 	r.blockSize = max(page, block/page*page)
 	r.blocks = max(2, size/r.blockSize)
-	if r.blocks > math.MaxUint32/r.blockSize {
+	if uint64(r.blocks) > math.MaxUint32/uint64(r.blockSize) {
 		return "a ring of 4 GiB or more", errors.ErrUnsupported
 	}
 	req := unix.TpacketReq3{

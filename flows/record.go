@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/rocescope/rocescope/dissect"
@@ -19,7 +20,7 @@ func (t *Tracker) Snapshot() *Snapshot {
 	}
 	s.Connections = make([]Connection, 0, t.live)
 	t.eachConn(func(c *conn) { s.Connections = append(s.Connections, t.record(c)) })
-	slices.SortFunc(s.Connections, func(a, b Connection) int { return int(int64(a.ID) - int64(b.ID)) })
+	slices.SortFunc(s.Connections, func(a, b Connection) int { return cmp.Compare(a.ID, b.ID) })
 	return s
 }
 

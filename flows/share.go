@@ -279,7 +279,7 @@ func fullTables(parts []*Tracker) string {
 		}
 	}
 	switch {
-	case ways > maxWays, hosts > maxHostPairs, links > maxHostPairs, senders > maxICRCSenders, findings > parts[0].opt.MaxFindings, births >= math.MaxUint32, evicted > 0:
+	case ways > maxWays, hosts > maxHostPairs, links > maxHostPairs, senders > maxICRCSenders, findings > parts[0].opt.MaxFindings, uint64(births) >= math.MaxUint32, evicted > 0:
 		return "a table that is full"
 	case len(senderOf) < senders:
 		return "wrong ICRCs of one sender to several others"

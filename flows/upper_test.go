@@ -1,6 +1,7 @@
 package flows_test
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"path/filepath"
@@ -93,7 +94,7 @@ func TestUpperOfRealImplementations(t *testing.T) {
 					t.Errorf("connection %d: %+v", i, r)
 				}
 			}
-			slices.SortStableFunc(messages, func(a, b flows.Message) int { return int(int64(a.FirstFrame) - int64(b.FirstFrame)) })
+			slices.SortStableFunc(messages, func(a, b flows.Message) int { return cmp.Compare(a.FirstFrame, b.FirstFrame) })
 			at := 0
 			for _, want := range c.summary {
 				for at < len(messages) && (messages[at].Upper == nil || !strings.HasPrefix(messages[at].Upper.Summary, want)) {

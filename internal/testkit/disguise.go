@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -184,7 +185,7 @@ func (d *disguise) choosePSNs(how DisguisePSN) {
 		if c := a.Addr.Netip().Compare(b.Addr.Netip()); c != 0 {
 			return c
 		}
-		return int(a.QPN) - int(b.QPN)
+		return cmp.Compare(a.QPN, b.QPN)
 	})
 	equal := d.r.Uint32N(1 << 24)
 	for _, q := range who {

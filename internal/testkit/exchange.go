@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -217,7 +218,7 @@ func (x *Exchange) Frames() []Frame {
 			frames = append(frames, p.Frame)
 		}
 	}
-	slices.SortStableFunc(frames, func(a, b Frame) int { return int(a.Time - b.Time) })
+	slices.SortStableFunc(frames, func(a, b Frame) int { return cmp.Compare(a.Time, b.Time) })
 	return frames
 }
 

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -162,7 +163,7 @@ func loss(rounds int) (rows []page.Row, err error) {
 		return nil, err
 	}
 	defer l.close()
-	const bytes, mtu, never = bulkCount * bulk, 1024, 1 << 62
+	const bytes, mtu, never = bulkCount * bulk, 1024, math.MaxInt
 	ends := [2]*lossy{{Port: l.ports[0], every: never}, {Port: l.ports[1], every: never}}
 	d, err := newDuo(ends[0], ends[1], mtu, 1, 2*bulkDepth)
 	if err != nil {

@@ -1,6 +1,7 @@
 package html
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -222,7 +223,7 @@ func (b *builder) details() []connectionView {
 			list = append(list, b.detail(t, c))
 		}
 	}
-	slices.SortFunc(list, func(x, y connectionView) int { return int(x.ID) - int(y.ID) })
+	slices.SortFunc(list, func(x, y connectionView) int { return cmp.Compare(x.ID, y.ID) })
 	return list
 }
 
